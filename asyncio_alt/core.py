@@ -1,0 +1,333 @@
+"""The clock, the tasks and the run loop."""
+
+from time import ticks_ms as ticks, ticks_diff, ticks_add
+import sys, select
+
+if sys.platform in ("linux", "darwin"):
+    from .wake_unix import Doorbell, once
+else:
+    from .wake import Doorbell, once
+
+try:
+    from _asyncio import TaskQueue, Task
+except ImportError:
+    from .task import TaskQueue, Task
+
+
+class CancelledError(BaseException):
+    pass
+
+
+class TimeoutError(Exception):
+    pass
+
+
+cur_task = None  # the task that runs; None while the loop sleeps and outside it
+_running = False  # a loop is running
+_asleep = False  # it is in a poll that blocks, or is about to be
+_claimed = False  # no other asyncio has tasks in this program
+_tasks = set()  # every task that has not ended
+_streams = {}  # what ioqueue.IOQueue waits for
+_flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
+_flag1 = None
+_calls = None  # loop.Calls, once there is a Loop
+_late = None  # None: I/O takes its turn (roundrobin). Else as _early
+_bell = Doorbell()
+_buf = bytearray(1)  # for _bell.clear()
+_early = -1000  # ms, what a priority wake-up adds to the clock: minus the priority window
+
+
+################################################################################
+# Sleep
+
+
+# Yields once, and allocates nothing: one object serves every sleep, because nothing runs
+# between the call that arms it and the await that uses it.
+class SingletonGenerator:
+    def __init__(self):
+        self.state = None  # the ticks at which the task is to run
+        self.exc = StopIteration()
+
+    if once:
+
+        def __iter__(self):
+            _push(cur_task, self.state)
+            return once(0)
+
+    else:
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            key = self.state
+            if key is None:
+                self.exc.__traceback__ = None
+                raise self.exc
+            self.state = None
+            _push(cur_task, key)
+
+
+def sleep_ms(t, sgen=SingletonGenerator()):
+    """Awaitable that pauses the task for t ms (int, 0 or more)."""
+    try:
+        if t >= 0:
+            sgen.state = ticks_add(ticks(), t)
+            return sgen
+    except TypeError:
+        raise TypeError("sleep: the delay must be a number")
+    raise ValueError("sleep: the delay must not be negative")
+
+
+def sleep(t):
+    """Awaitable that pauses the task for t seconds (int or float, 0 or more)."""
+    try:
+        t = int(t * 1000)
+    except (TypeError, ValueError):
+        t = None
+    return sleep_ms(t)
+
+
+################################################################################
+# Tasks
+
+
+def _no_loop(t, key=None):
+    raise RuntimeError("no running event loop")
+
+
+_push = _no_loop  # the task queue's push, while the loop runs
+
+
+def _wake(t):
+    # Queue a task that waited; a scheduled callback may do so while the loop sleeps.
+    _task_queue.push(t)
+    if _asleep:
+        _bell.ring(b"\0")
+
+
+def _claim():
+    # The C module has one context for all: from here on no other asyncio may make a task.
+    global _claimed
+    if "asyncio.core" in sys.modules and __name__ != "asyncio.core":
+        from .install import claim
+
+        claim()
+    _claimed = True
+
+
+def create_task(coro):
+    """Makes a Task that runs the coroutine coro, ready now; returns the Task. May be called
+    from a micropython.schedule callback, not from a hard interrupt."""
+    if not hasattr(coro, "send"):
+        raise TypeError("coroutine expected")
+    if not _claimed:
+        _claim()
+    t = Task(coro, globals())
+    _tasks.add(t)
+    _wake(t)
+    return t
+
+
+def _promote_to_task(aw):
+    return aw if isinstance(aw, Task) else create_task(aw)
+
+
+def current_task():
+    """The task that runs. RuntimeError outside a task."""
+    if cur_task is None:
+        _no_loop(None)
+    return cur_task
+
+
+def _report(message, exc, task=None):
+    from .loop import Loop
+
+    Loop.call_exception_handler({"message": message, "exception": exc, "future": task})
+
+
+def _end(t, er, awaited):
+    # Task t has ended with er: wake the tasks that wait for it.
+    _tasks.discard(t)
+    waiting = t.state
+    t.state = False
+    if callable(waiting):
+        waiting(t, er)
+        awaited = True
+    elif waiting is not True:
+        while waiting.peek():
+            _push(waiting.pop())
+            awaited = True
+    if not awaited:
+        if waiting is True:
+            t.state = None  # ended, and nobody has asked for the result yet
+        if not isinstance(er, (CancelledError, StopIteration)):
+            t.state = None
+            _push(t)  # to be reported when its turn comes, unless somebody asks before
+    t.data = er
+
+
+################################################################################
+# The run loop
+
+
+def _answer():
+    # The bell has rung: wake the tasks whose flag is set, then run the callbacks.
+    global _flag0, _flag1, cur_task
+    _bell.clear(_buf)
+    prev = None
+    f = _flag0
+    while f:
+        nxt = f.next
+        if f.state:
+            if prev:
+                prev.next = nxt
+            else:
+                _flag0 = nxt
+            if not nxt:
+                _flag1 = prev
+            f.next = None
+            t = f.task
+            f.task = None
+            late = _early if f.priority else _late
+            if late is None:
+                _push(t)
+            else:
+                _push(t, ticks_add(ticks(), late))
+        else:
+            prev = f
+        f = nxt
+    if _calls:
+        cur_task = None
+        _calls.run()
+
+
+def run_until_complete(main_task=None):
+    """Runs tasks until main_task has ended; returns its result or raises its exception.
+    Without a main_task: until nothing is left that could go on by itself."""
+    global cur_task, _running, _asleep, _push
+    if _running:
+        raise RuntimeError("the event loop is already running")
+    if main_task and not main_task.state:
+        main_task.state = False
+        if isinstance(main_task.data, StopIteration):
+            return main_task.data.value
+        raise main_task.data
+    excs = (CancelledError, Exception)
+    peek = _task_queue.peek
+    pop = _task_queue.pop
+    streams = _streams
+    rung = _bell.any
+    _push = _task_queue.push
+    _running = True
+    try:
+        while True:
+            if rung():
+                _answer()
+            # Find the task to run: look once at the streams, sleep until there is a task.
+            looked = not streams
+            while True:
+                t = peek()
+                if t:
+                    dt = ticks_diff(t.ph_key, ticks())
+                    if dt <= 0:
+                        if looked:
+                            break
+                        dt = 0
+                elif main_task or streams or _flag0:
+                    dt = -1
+                else:
+                    return
+                if dt:
+                    _asleep = True
+                    if peek() is not t:
+                        continue  # a scheduled callback has queued it just now
+                    cur_task = None
+                if streams:
+                    _io_queue.wait_io_event(dt)
+                    looked = True
+                else:
+                    for _ in _poller.ipoll(dt):
+                        _answer()
+                _asleep = False
+            # Run it until it waits for something; what it waits for queues it again.
+            t = pop()
+            cur_task = t
+            try:
+                exc = t.data
+                if exc is None:
+                    t.coro.send(None)
+                elif t.state:
+                    t.data = None
+                    if hasattr(exc, "remove"):
+                        # A scheduled callback woke it before it had noted what it waits for.
+                        t.coro.send(None)
+                    else:
+                        t.coro.throw(exc)
+                elif t.state is None:
+                    _report("Task exception wasn't retrieved", exc, t)
+            except excs as er:
+                _end(t, er, t is main_task)
+                if t is main_task:
+                    if isinstance(er, StopIteration):
+                        return er.value
+                    raise er
+            except BaseException:
+                _tasks.discard(t)
+                raise
+    finally:
+        cur_task = None
+        _asleep = _running = False
+        _push = _no_loop
+
+
+def run(coro):
+    """Runs the coroutine coro as the main task; returns its result or raises its exception.
+    Then the tasks that are left are cancelled, and it waits until they have ended. RuntimeError
+    inside a running loop."""
+    if _running:
+        raise RuntimeError("run() inside a running event loop")
+    t = create_task(coro)
+    try:
+        return run_until_complete(t)
+    finally:
+        try:
+            n = 0
+            while _tasks and len(_tasks) != n:
+                n = len(_tasks)
+                for t in list(_tasks):
+                    t.cancel()
+                run_until_complete()
+        finally:
+            _reset()
+
+
+def _new_poller():
+    global _poller
+    _poller = select.poll()
+    _poller.register(_bell.stream, select.POLLIN)
+
+
+def _reset():
+    # Forget everything that waits.
+    global _task_queue
+    _task_queue = TaskQueue()
+    _tasks.clear()
+    _streams.clear()
+    while _flag0:
+        _flag0.remove(_flag0.task)
+    _new_poller()
+
+
+def __getattr__(name):
+    # What only streams need is loaded with the first of them.
+    global _io_queue
+    if name != "_io_queue":
+        raise AttributeError(name)
+    from .ioqueue import IOQueue
+
+    _io_queue = IOQueue()
+    return _io_queue
+
+
+_reset()

@@ -1,0 +1,103 @@
+"""Event and ThreadSafeFlag."""
+
+from . import core
+import io
+
+
+class Event:
+    """An event that any number of tasks wait for. set() and clear() may be called from tasks
+    and from micropython.schedule callbacks, not from hard interrupts or other threads."""
+
+    def __init__(self):
+        self.state = False
+        self.waiting = core.TaskQueue()
+
+    def is_set(self):
+        return self.state
+
+    def set(self):
+        self.state = True
+        waiting = self.waiting
+        try:
+            while waiting.peek():
+                core._task_queue.push(waiting.pop())
+        except IndexError:
+            pass  # a scheduled callback that set it too was faster
+        if core._asleep:
+            _ring(_RING)
+
+    def clear(self):
+        self.state = False
+
+    def wait(self):  # async
+        """Waits until the event is set; returns True."""
+        if not self.state:
+            t = core.cur_task or core.current_task()
+            self.waiting.push(t)
+            t.data = self.waiting
+            if self.state:
+                self.set()  # a scheduled callback has set it since it was looked at
+            yield
+        return True
+
+
+class ThreadSafeFlag(io.IOBase):
+    """A flag that an interrupt or another thread sets and one task waits for.
+
+    A waiting flag costs nothing while the loop runs; set() rings the loop's bell and the loop
+    looks at the flags. Polled by hand (select.poll) it is readable while it is set."""
+
+    def __init__(self):
+        self.state = 0  # 1: set
+        self.task = None  # the task that waits
+        self.priority = False  # how the task asked to be woken
+        self.next = None  # the next waiting flag in the loop's list
+
+    def ioctl(self, req, arg):
+        return self.state * arg if req == 3 else -1  # MP_STREAM_POLL
+
+    def set(self):
+        """Sets the flag and wakes the task that waits for it. May be called from anywhere: hard
+        interrupts, other threads; never allocates."""
+        self.state = 1
+        _ring(_RING)
+
+    def clear(self):
+        """Clears the flag. May be called from anywhere."""
+        self.state = 0
+
+    def wait(self, priority=False):  # async
+        """Waits until the flag is set and clears it. priority: True to run next when it is set,
+        ahead of the ready tasks. RuntimeError if another task waits for it."""
+        if not self.state:
+            if self.task:
+                raise RuntimeError("another task waits for this ThreadSafeFlag")
+            self.task = t = core.cur_task or core.current_task()
+            self.priority = priority
+            if core._flag0:
+                core._flag1.next = self
+            else:
+                core._flag0 = self
+            core._flag1 = self
+            t.data = self
+            yield
+        self.state = 0
+
+    def remove(self, task):
+        # Called by Task.cancel(): leave the loop's list.
+        prev = None
+        f = core._flag0
+        while f is not self:
+            prev = f
+            f = f.next
+        if prev:
+            prev.next = self.next
+        else:
+            core._flag0 = self.next
+        if not self.next:
+            core._flag1 = prev
+        self.next = self.task = None
+
+
+_ring = core._bell.ring
+_RING = b"\0"

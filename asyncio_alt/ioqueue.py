@@ -1,0 +1,157 @@
+"""IOQueue: the streams that tasks wait for; and the priority of I/O."""
+
+from . import core
+from micropython import const
+import select
+
+POLLPRI = 2  # what a stream's ioctl reports to have its reader woken with priority
+_POLLIN = const(1)
+_POLLPRI = const(2)
+_POLLOUT = const(4)
+
+
+def roundrobin(on=None):
+    """Sets and returns the mode (bool). True: a task woken by I/O takes its turn behind the
+    ready tasks, as in stock asyncio. False: it runs next, ahead of all that became ready within
+    the last priority_window() ms."""
+    if on is not None:
+        core._late = None if on else core._early
+    return core._late is None
+
+
+def priority_window(ms=None):
+    """Sets and returns the window in ms (int, 1 to 2**28; at first 1000): how far a priority
+    wake-up is put ahead. It bounds starvation: a task that has been ready for longer than the
+    window runs before newer priority wake-ups."""
+    if ms is not None:
+        if not isinstance(ms, int):
+            raise TypeError("priority_window: ms must be an int")
+        if not 1 <= ms <= 268435456:
+            raise ValueError("priority_window: ms must be 1 to 2**28")
+        core._early = -ms
+        if core._late is not None:
+            core._late = -ms
+    return -core._early
+
+
+class IOQueue:
+    def __init__(self):
+        # id(stream) -> [reader, writer, stream, events]. reader and writer: the waiting task or
+        # None. events: what to poll for the reader, _POLLPRI among it if it has priority.
+        self.map = core._streams
+
+    def _update(self, e):
+        # Poll for what is still waited for.
+        ev = e[3] if e[0] else 0
+        if e[1]:
+            ev |= _POLLOUT
+        if ev:
+            core._poller.modify(e[2], ev)
+        else:
+            core._poller.unregister(e[2])
+            del self.map[id(e[2])]
+
+    def _enqueue(self, s, idx, ev):
+        t = core.cur_task or core.current_task()
+        e = self.map.get(id(s))
+        if e is None:
+            try:
+                core._poller.register(s, ev)
+            except Exception as er:
+                # The failed register has left the poller broken: replace it.
+                core._new_poller()
+                for k in self.map:
+                    e = self.map[k]
+                    core._poller.register(e[2], 0)
+                    self._update(e)
+                raise TypeError("stream cannot be polled: %r (%r)" % (s, er))
+            self.map[id(s)] = e = [None, None, s, ev]
+        elif e[idx]:
+            raise RuntimeError("another task waits to %s this stream" % ("write" if idx else "read"))
+        e[idx] = t
+        if not idx:
+            e[3] = ev
+        if e[1 - idx]:
+            self._update(e)
+        t.data = self  # so that Task.cancel() calls remove()
+
+    def queue_read(self, s, priority=False):
+        """Has the loop wake the current task when the stream s can be read; the caller then
+        yields. priority: to run next. RuntimeError if another task waits to read s."""
+        self._enqueue(s, 0, _POLLIN | _POLLPRI if priority else _POLLIN)
+
+    def queue_write(self, s):
+        """Has the loop wake the current task when the stream s can be written; the caller then
+        yields. RuntimeError if another task waits to write s."""
+        self._enqueue(s, 1, _POLLOUT)
+
+    def remove(self, task):
+        # Called by Task.cancel(). The other side of the stream goes on waiting.
+        for k in self.map:
+            e = self.map[k]
+            if e[0] is task:
+                e[0] = None
+            elif e[1] is task:
+                e[1] = None
+            else:
+                continue
+            self._update(e)
+            break
+
+    def fail(self, s, exc):
+        """Raises exc in the tasks that wait for the stream s, and forgets s."""
+        e = self.map.get(id(s))
+        if e:
+            for i in (0, 1):
+                if e[i]:
+                    core._wake(e[i])
+                    e[i].data = exc
+                    e[i] = None
+            self._update(e)
+
+    def _blame(self):
+        # The poll raised: raise it in the tasks that wait for the streams at fault. Returns how
+        # many streams that were.
+        n = 0
+        for e in list(self.map.values()):
+            try:
+                p = select.poll()
+                p.register(e[2], _POLLIN)
+                p.poll(0)
+            except Exception as er:
+                self.fail(e[2], er)
+                n += 1
+        return n
+
+    def wait_io_event(self, dt):
+        """Polls for dt ms (0: a look; -1: no limit) and queues the tasks that can go on."""
+        rung = False
+        push = core._push
+        try:
+            for s, ev in core._poller.ipoll(dt):
+                e = self.map.get(id(s))
+                if e is None:
+                    rung = True
+                    continue
+                # An error or a hang-up wakes both sides.
+                t = e[0]
+                if t and ev & ~_POLLOUT:
+                    e[0] = None
+                    late = core._early if (ev | e[3]) & _POLLPRI else core._late
+                    if late is None:
+                        push(t)
+                    else:
+                        push(t, core.ticks_add(core.ticks(), late))
+                t = e[1]
+                if t and ev & ~(_POLLIN | _POLLPRI):
+                    e[1] = None
+                    if core._late is None:
+                        push(t)
+                    else:
+                        push(t, core.ticks_add(core.ticks(), core._late))
+                self._update(e)
+        except Exception:
+            if not self._blame():
+                raise
+        if rung:
+            core._answer()

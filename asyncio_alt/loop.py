@@ -1,0 +1,143 @@
+"""Loop: the event loop as an object, its exception handler and callbacks from threads."""
+
+from . import core
+import sys
+
+try:
+    from _thread import allocate_lock, get_ident
+except ImportError:
+
+    def get_ident():
+        return 0
+
+
+class Calls:
+    """Callbacks that wait for the loop: put() by anybody but a hard interrupt, run() by the
+    loop. The loop never waits for the lock, so a scheduled callback that interrupts it cannot
+    find it taken by its own thread."""
+
+    def __init__(self):
+        self.thread = get_ident()  # the loop's
+        self.near = []  # (callback, args) from the loop's own thread
+        self.far = []  # from other threads, under the lock
+        if self.thread:
+            self.lock = allocate_lock()
+
+    def put(self, call):
+        if get_ident() != self.thread:
+            with self.lock:
+                self.far.append(call)
+        else:
+            self.near.append(call)
+        core._bell.ring(b"\0")
+
+    def run(self):
+        self.thread = get_ident()
+        calls = self.near
+        self.near = []
+        # A thread that has the lock now rings when it has let it go.
+        if self.far and self.lock.acquire(False):
+            calls.extend(self.far)
+            self.far = []
+            self.lock.release()
+        for callback, args in calls:
+            try:
+                callback(*args)
+            except Exception as er:
+                core._report("Exception in callback", er)
+
+
+async def _stopper():
+    pass
+
+
+_stop_task = None
+
+
+class Loop:
+    """The event loop. There is one: all methods are called on the class."""
+
+    _exc_handler = None
+
+    def create_task(coro):
+        return core.create_task(coro)
+
+    def run_forever():
+        """Runs tasks until stop() is called."""
+        global _stop_task
+        if core._running:
+            raise RuntimeError("the event loop is already running")
+        _stop_task = core.Task(_stopper(), core.__dict__)
+        core.run_until_complete(_stop_task)
+
+    def run_until_complete(aw):
+        """Runs tasks until aw (a coroutine or Task) has ended; returns its result or raises its
+        exception. The tasks that are left go on in the next run."""
+        if core._running:
+            raise RuntimeError("the event loop is already running")
+        return core.run_until_complete(core._promote_to_task(aw))
+
+    def stop():
+        """Ends run_forever() after the tasks that are ready now."""
+        global _stop_task
+        if _stop_task is not None:
+            core._wake(_stop_task)
+            _stop_task = None
+
+    def close():
+        """Forgets all tasks. RuntimeError if the loop runs."""
+        if core._running:
+            raise RuntimeError("cannot close a running event loop")
+        new_event_loop()
+
+    def call_soon_threadsafe(callback, *args):
+        """Has the loop call callback(*args) between two tasks. May be called from another
+        thread and from a micropython.schedule callback, not from a hard interrupt. An exception
+        that it raises goes to the exception handler."""
+        if not callable(callback):
+            raise TypeError("callback must be callable")
+        core._calls.put((callback, args))
+
+    def set_exception_handler(handler):
+        """handler: called as handler(Loop, context), None for the default one."""
+        if handler is not None and not callable(handler):
+            raise TypeError("handler must be callable or None")
+        Loop._exc_handler = handler
+
+    def get_exception_handler():
+        return Loop._exc_handler
+
+    def default_exception_handler(loop, context):
+        """Prints the message, the task and the traceback to sys.stderr."""
+        print(context["message"], file=sys.stderr)
+        t = context.get("future")
+        if t:
+            print("future:", t, "coro=", t.coro, file=sys.stderr)
+        sys.print_exception(context["exception"], sys.stderr)
+
+    def call_exception_handler(context):
+        """context: a dict with message (str), exception, future (the Task or None)."""
+        if Loop._exc_handler:
+            try:
+                return Loop._exc_handler(Loop, context)
+            except Exception as er:
+                print("Exception in the exception handler", file=sys.stderr)
+                sys.print_exception(er, sys.stderr)
+        Loop.default_exception_handler(Loop, context)
+
+
+# The arguments are for programs written for uasyncio.
+def get_event_loop(runq_len=0, waitq_len=0):
+    """The event loop."""
+    return Loop
+
+
+def new_event_loop():
+    """The event loop, with all tasks forgotten. Inside a running loop: that loop, as it is."""
+    if not core._running:
+        core._reset()
+        core._calls = Calls()
+    return Loop
+
+
+core._calls = Calls()

@@ -1,0 +1,98 @@
+"""Queue."""
+
+from . import core
+
+
+class QueueEmpty(Exception):
+    pass
+
+
+class QueueFull(Exception):
+    pass
+
+
+class Queue:
+    """A first-in first-out queue between tasks. maxsize: the number of items it holds (int),
+    0 or less for no limit. The _nowait methods may be called from micropython.schedule
+    callbacks, not from hard interrupts or other threads."""
+
+    def __init__(self, maxsize=0):
+        if not isinstance(maxsize, int):
+            raise TypeError("Queue: maxsize must be an int")
+        self.maxsize = maxsize
+        self._items = []
+        self._getters = core.TaskQueue()
+        self._putters = core.TaskQueue()
+        self._joiners = core.TaskQueue()
+        self._unfinished = 0
+
+    def qsize(self):
+        return len(self._items)
+
+    def empty(self):
+        return not self._items
+
+    def full(self):
+        return 0 < self.maxsize <= len(self._items)
+
+    def put_nowait(self, item):
+        """Puts item in the queue. QueueFull if it is full."""
+        if self.full():
+            raise QueueFull
+        self._items.append(item)
+        self._unfinished += 1
+        self._wake_one(self._getters)
+
+    def get_nowait(self):
+        """Takes the oldest item. QueueEmpty if there is none."""
+        if not self._items:
+            raise QueueEmpty
+        item = self._items.pop(0)
+        self._wake_one(self._putters)
+        return item
+
+    def put(self, item):  # async
+        """Puts item in the queue when there is room."""
+        while self.full():
+            yield from self._wait(self._putters, self.full)
+        self.put_nowait(item)
+
+    def get(self):  # async
+        """Takes the oldest item when there is one."""
+        while not self._items:
+            yield from self._wait(self._getters, self.empty)
+        return self.get_nowait()
+
+    def task_done(self):
+        """Says that an item that was taken has been dealt with. ValueError if called more often
+        than items were put."""
+        if not self._unfinished:
+            raise ValueError("task_done() called too many times")
+        self._unfinished -= 1
+        if not self._unfinished:
+            while self._wake_one(self._joiners):
+                pass
+
+    def join(self):  # async
+        """Waits until task_done() has been called for every item."""
+        while self._unfinished:
+            yield from self._wait(self._joiners, lambda: self._unfinished)
+
+    def _wake_one(self, queue):
+        if queue.peek():
+            core._wake(queue.pop())
+            return True
+
+    def _wait(self, queue, blocked):
+        # Wait in the queue; a task that was woken and then cancelled passes its turn on.
+        t = core.cur_task or core.current_task()
+        queue.push(t)
+        t.data = queue
+        if not blocked():
+            self._wake_one(queue)  # a scheduled callback came in between
+        try:
+            yield
+        except core.CancelledError:
+            if not blocked():
+                self._wake_one(queue)
+            raise

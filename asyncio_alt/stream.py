@@ -1,0 +1,288 @@
+"""Byte streams that tasks await: StreamReader, StreamWriter, open_connection, start_server."""
+
+from . import core
+
+
+class Stream:
+    """Reads and writes the stream s (a socket, a UART, any object with ioctl); StreamReader and
+    StreamWriter are this class. e: a dict for get_extra_info(). priority: True to have its reads
+    woken with priority. A read that is cancelled loses nothing: the next one gets the bytes."""
+
+    def __init__(self, s, e={}, priority=False):
+        self.s = s
+        self.e = e
+        self.priority = priority
+        self.in_buf = b""  # what unfinished reads have taken from the stream
+        self.out_buf = b""  # out_buf[out_off:] is written and not sent yet
+        self.out_off = 0
+        self.out_ref = False  # out_buf is the caller's
+        self.lock = None  # held by the task that sends it
+
+    def get_extra_info(self, v):
+        return self.e[v]
+
+    def close(self):
+        pass
+
+    async def wait_closed(self):
+        """Closes the stream. A task that waits to read or to write it gets OSError (EBADF)."""
+        self.s.close()
+        core._io_queue.fail(self.s, OSError(9))
+
+    def _readable(self):
+        return core._io_queue.queue_read(self.s, self.priority)
+
+    def _keep(self, r):
+        if not self.in_buf:
+            self.in_buf = bytearray()
+        self.in_buf.extend(r)
+
+    def _take(self, n):
+        r = bytes(memoryview(self.in_buf)[:n])
+        self.in_buf = self.in_buf[n:]
+        return r
+
+    def read(self, n=-1):  # async
+        """Reads what is there, n bytes at most; waits for one at least; b"" at the end. With -1:
+        up to the end of the stream, or all that is there if it is one without an end (it has an
+        any() method, as a UART has)."""
+        if n > 0 and self.in_buf:
+            return self._take(n)
+        while True:
+            yield self._readable()
+            r = self.s.read(n)
+            if r is not None:
+                if n >= 0:
+                    return r
+                self._keep(r)
+                if not r or hasattr(self.s, "any"):
+                    return self._take(len(self.in_buf))
+
+    def readinto(self, buf):  # async
+        """Reads what is there into buf, waits for one byte at least; returns the number of bytes,
+        0 at the end."""
+        if self.in_buf and buf:
+            r = self._take(len(buf))
+            buf[: len(r)] = r
+            return len(r)
+        while True:
+            yield self._readable()
+            n = self.s.readinto(buf)
+            if n is not None:
+                return n
+
+    def readexactly(self, n):  # async
+        """Reads n bytes. EOFError at an end before; what came is left for the next read."""
+        if n < 0:
+            raise ValueError("readexactly: n must not be negative")
+        while True:
+            left = n - len(self.in_buf)
+            if left <= 0:
+                return self._take(n)
+            yield self._readable()
+            r = self.s.read(left)
+            if r is not None:
+                if not r:
+                    raise EOFError
+                if len(r) == n:
+                    return r
+                self._keep(r)
+
+    def readline(self):  # async
+        """Reads a line with its b"\\n", or what is there before the end of the stream."""
+        n = bytes(self.in_buf).find(b"\n") + 1
+        if n:
+            return self._take(n)
+        while True:
+            yield self._readable()
+            r = self.s.readline()  # does not block, may be a part
+            if r is not None:
+                if not self.in_buf and r and r[-1] == 10:
+                    return r
+                self._keep(r)
+                if not r or self.in_buf[-1] == 10:
+                    return self._take(len(self.in_buf))
+
+    def write(self, buf, copy=True):
+        """Sends what the stream takes of buf (bytes-like or str) at once; drain() sends the rest.
+        copy: False to keep the rest by reference and allocate nothing. Then buf must stay as it
+        is until drain() is done, and a write before that raises OSError (EBUSY)."""
+        if isinstance(buf, str):
+            buf = buf.encode()
+        if self.out_buf:
+            if self.out_ref or not copy:
+                raise OSError(16, "write before drain() is done")
+            self.out_buf = self.out_buf[self.out_off :] + buf
+            self.out_off = 0
+            return
+        n = self.s.write(buf) or 0
+        if n < len(buf):
+            self.out_ref = not copy
+            if copy and not isinstance(buf, bytes):
+                buf = bytes(memoryview(buf)[n:])
+                n = 0
+            self.out_buf = buf
+            self.out_off = n
+
+    def drain(self):  # async
+        """Waits until all that was written is sent."""
+        if not self.out_buf:
+            # Yield all the same: a loop of write and drain must not keep the others from running.
+            return (yield from core.sleep_ms(0))
+        if not self.lock:
+            from .lock import Lock
+
+            self.lock = Lock()
+        yield from self.lock.acquire()
+        try:
+            while self.out_buf:
+                yield core._io_queue.queue_write(self.s)
+                buf = self.out_buf
+                n = self.s.write(memoryview(buf)[self.out_off :] if self.out_off else buf)
+                if n:
+                    self.out_off += n
+                    if self.out_off >= len(buf):
+                        self.out_buf = b""
+                        self.out_off = 0
+        finally:
+            self.lock.release()
+
+    async def awrite(self, buf, off=0, sz=-1):
+        """Writes buf[off : off + sz] and drains; sz: -1 for all (for programs written for
+        uasyncio, as are awritestr and aclose)."""
+        if off or sz >= 0:
+            buf = memoryview(buf)[off : off + sz if sz >= 0 else len(buf)]
+        self.write(buf)
+        await self.drain()
+
+    awritestr = awrite
+    aclose = wait_closed
+
+
+StreamReader = Stream
+StreamWriter = Stream
+
+
+def _resolve(host, port):
+    import socket
+
+    # This blocks the loop while a name server is asked.
+    return socket, socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
+
+
+def open_connection(host, port, ssl=None, server_hostname=None):  # async
+    """Opens a TCP connection; returns (reader, writer), which are one Stream. ssl: True, or an
+    SSLContext, for TLS. Raises OSError if the connection cannot be made."""
+    from errno import EALREADY, EINPROGRESS, EISCONN
+
+    socket, ai = _resolve(host, port)
+    s = socket.socket(ai[0], ai[1], ai[2])
+    try:
+        s.setblocking(False)
+        try:
+            s.connect(ai[-1])
+        except OSError as er:
+            if er.errno != EINPROGRESS:
+                raise
+        yield core._io_queue.queue_write(s)
+        try:
+            s.connect(ai[-1])  # tells how the first one ended
+        except OSError as er:
+            if er.errno not in (EISCONN, EALREADY, EINPROGRESS):
+                raise
+        if ssl:
+            if ssl is True:
+                import ssl
+
+                ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            s = ssl.wrap_socket(
+                s, server_hostname=server_hostname or host, do_handshake_on_connect=False
+            )
+            s.setblocking(False)
+    except BaseException:
+        s.close()
+        raise
+    stream = Stream(s)
+    return stream, stream
+
+
+class Server:
+    """A TCP server, as start_server() returns it; also an `async with` context that closes it."""
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, exc_type, exc, tb):
+        self.close()
+        await self.wait_closed()
+
+    def close(self):
+        """Stops accepting connections. Those that are open stay."""
+        self.closed = True
+        self.task.cancel()
+
+    async def wait_closed(self):
+        await self.task
+
+    async def _serve(self, s, cb, ssl):
+        self.closed = False
+        try:
+            while True:
+                yield core._io_queue.queue_read(s)
+                try:
+                    s2, addr = s.accept()
+                except OSError:
+                    continue
+                try:
+                    s2.setblocking(False)
+                    if ssl:
+                        s2 = ssl.wrap_socket(
+                            s2, server_side=True, do_handshake_on_connect=False
+                        )
+                        s2.setblocking(False)
+                    stream = Stream(s2, {"peername": addr})
+                    core.create_task(cb(stream, stream)).state = _closer(s2)
+                except Exception as er:
+                    s2.close()
+                    core._report("Exception in server callback", er)
+        except core.CancelledError:
+            if not self.closed:
+                raise
+        finally:
+            s.close()
+
+
+def _closer(s):
+    # For a connection's task: close the socket if its callback raised.
+    def ended(t, er):
+        if not isinstance(er, StopIteration):
+            s.close()
+            core._io_queue.fail(s, OSError(9))
+            if not isinstance(er, core.CancelledError):
+                core._report("Task exception wasn't retrieved", er, t)
+
+    return ended
+
+
+async def start_server(cb, host, port, backlog=5, ssl=None):
+    """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
+    its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
+    TLS. OSError if the address cannot be bound."""
+    socket, ai = _resolve(host, port)
+    s = socket.socket(ai[0], ai[1], ai[2])
+    srv = Server()
+    try:
+        s.setblocking(False)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(ai[-1])
+        s.listen(backlog)
+        srv.task = core.create_task(srv._serve(s, cb, ssl))
+    except BaseException:
+        s.close()
+        raise
+    try:
+        await core.sleep_ms(0)  # until the task runs, and so sees to its own cancellation
+    except core.CancelledError:
+        srv.task.cancel()
+        raise
+    return srv

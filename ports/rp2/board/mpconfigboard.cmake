@@ -1,0 +1,23 @@
+# The Pico as the port has it, less TLS, with the REPL on UART 0 too: built from a source without its
+# submodules (then from a pico-sdk and a tinyusb elsewhere), which stays as it is.
+#   -DPICO_SDK_PATH_OVERRIDE=DIR  -DTINYUSB_PATH_OVERRIDE=DIR
+
+include(${MICROPY_PORT_DIR}/boards/RPI_PICO/mpconfigboard.cmake)
+set(MICROPY_BOARD_PINS ${MICROPY_PORT_DIR}/boards/RPI_PICO/pins.csv)
+set(GEN_PINS_BOARD_CSV ${MICROPY_BOARD_PINS}) # for MicroPython 1.25
+set(GEN_PINS_CSV_ARG --board-csv ${MICROPY_BOARD_PINS})
+
+if(TINYUSB_PATH_OVERRIDE)
+    set(PICO_TINYUSB_PATH ${TINYUSB_PATH_OVERRIDE})
+endif()
+
+# The port sets this to ON right after it has read this file, and links this library in any case.
+macro(board_without_mbedtls variable access)
+    if(${access} STREQUAL MODIFIED_ACCESS)
+        set(${variable} OFF)
+    endif()
+endmacro()
+variable_watch(MICROPY_SSL_MBEDTLS board_without_mbedtls)
+add_library(micropy_lib_mbedtls INTERFACE)
+
+list(APPEND MICROPY_DEF_BOARD MP_CONFIGFILE=<mpconfigport_board.h>)

@@ -1,0 +1,39 @@
+# What a device test may use, sent ahead of each: needs, raises, araises.
+
+
+def needs(*features):
+    # Names what the target must have; read on the PC, which skips the test elsewhere.
+    return lambda test: test
+
+
+def raises(exc_type, fn, *args, match=None):
+    # Calls fn(*args), which must raise exc_type with `match` in its message, and returns that.
+    try:
+        fn(*args)
+    except exc_type as exc:
+        return _matched(exc, match)
+    raise AssertionError("%r not raised" % exc_type)
+
+
+async def araises(exc_type, awaitable, match=None):
+    # The same for what is awaited.
+    try:
+        await awaitable
+    except exc_type as exc:
+        return _matched(exc, match)
+    raise AssertionError("%r not raised" % exc_type)
+
+
+def _matched(exc, match):
+    if match is not None and match not in str(exc):
+        raise AssertionError("%r not in %r" % (match, exc))
+    return exc
+
+
+def _run(test):
+    coro = test()
+    if coro is not None:
+        import asyncio_alt
+
+        asyncio_alt.run(coro)
+    print("-- passed --")

@@ -1,0 +1,64 @@
+"""Reads the command line and runs the one tool it names."""
+
+import argparse
+import importlib
+import signal
+import sys
+
+from tools import Problem, bootstrap
+
+# A tool is tools/<name>.py with add_arguments(parser) and main(args) -> exit code.
+TOOLS = {
+    "demo": "see what it does, on this PC",
+    "test": "run the tests on real MicroPython",
+    "bench": "measure it beside stock asyncio",
+    "size": "bytes of flash and heap of each module, beside stock asyncio",
+    "upstream": "run MicroPython's own asyncio tests against it",
+    "firmware": "build firmware with it frozen in",
+}
+
+
+def main(argv):
+    """Run the tool argv[0] with the arguments that follow; return the exit code."""
+    top = argparse.ArgumentParser(
+        prog="python3 -m tools",
+        description="What a developer or a user of asyncio_alt does on a PC.",
+        epilog="\n".join(["tools:"] + [f"  {name:10}{text}" for name, text in TOOLS.items()]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s NAME [options]   (NAME --help lists its options)",
+    )
+    top.add_argument("name", metavar="NAME", choices=TOOLS, help="one of the tools below")
+    if not argv:
+        top.print_help()
+        return 2
+    name = top.parse_args(argv[:1]).name
+
+    bootstrap.enter(argv)
+    tool = importlib.import_module(f"tools.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"python3 -m tools {name}",
+        description=tool.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    tool.add_arguments(parser)
+    args, rest = parser.parse_known_args(argv[1:])
+    if rest and not hasattr(args, "rest"):  # a tool that hands options on sets this default
+        parser.error("unrecognized arguments: " + " ".join(rest))
+    args.rest = rest
+    return tool.main(args)
+
+
+def _terminate(signum, frame):
+    # Ends like Ctrl-C: through every `finally`, so that nothing it started is left running.
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Problem as problem:
+        sys.exit(f"error: {problem}")
+    except KeyboardInterrupt:
+        sys.exit(130)

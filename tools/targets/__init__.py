@@ -1,0 +1,74 @@
+"""Places where MicroPython runs a script: what they have in common."""
+
+from dataclasses import dataclass
+
+# What a target may have, as named by a test's @needs(...).
+FEATURES = {
+    "c-tasks": "the C module _asyncio",
+    "emu": "pins and UARTs driven by the emulator around it",
+    "files": "a file system that can be written to",
+    "lightsleep": "machine.lightsleep",
+    "pin-irq": "interrupts, hard or soft, from machine.Pin or its like",
+    "schedule": "micropython.schedule",
+    "sockets": "the socket module, and a network with at least 127.0.0.1",
+    "ssl": "the ssl module",
+    "threads": "the _thread module",
+}
+
+NAMES = ("unix", "qemu", "rp2")
+
+# Goes before a script to hide the C module `_asyncio`, so that tasks in Python are used: a builtin
+# module cannot be taken away, but sys.modules is looked at first, and `sys` has no Task to import.
+HIDE_C_TASKS = "import sys\nsys.modules['_asyncio'] = sys\n"
+
+
+@dataclass
+class Result:
+    """How one script ended."""
+
+    out: str  # what it printed
+    err: str  # the traceback it ended with, and whatever else went to stderr
+    ok: bool  # it ran to its end, without an exception and in time
+    seconds: float  # how long it took, on the PC's clock
+    timed_out: bool  # it was stopped because its time was over
+
+
+class Target:
+    """One MicroPython. Use it as a context manager, or call start() and stop().
+
+    Every run() begins with a fresh interpreter, also after a script that hung or crashed.
+    """
+
+    name = ""
+    features = frozenset()  # keys of FEATURES; known once started
+    slowness = 1  # time limits are multiplied by this
+
+    def start(self):
+        """Make it ready to run scripts, and find out its features."""
+
+    def run(self, source: str, timeout: float = 60) -> Result:
+        """Run a script, for at most `timeout` seconds."""
+        raise NotImplementedError
+
+    def stop(self):
+        """Leave nothing running."""
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.stop()
+
+
+def get(name: str, **options) -> Target:
+    """Return the target called `name`, not yet started; options are its class's own."""
+    if name == "unix":
+        from tools.targets.unix import Unix as cls
+    elif name == "qemu":
+        from tools.targets.qemu import Qemu as cls
+    elif name == "rp2":
+        from tools.targets.rp2 import Rp2 as cls
+    else:
+        raise ValueError(f"no target {name!r}: one of {', '.join(NAMES)}")
+    return cls(**options)

@@ -1,0 +1,112 @@
+"""MicroPython's unix port, one process a script."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tools import Problem
+from tools.targets import Result, Target
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+_PROBE = """
+def has(module, name=None, sub=None):
+    try:
+        obj = __import__(module)
+    except ImportError:
+        return False
+    for attr in (name, sub):
+        if attr:
+            obj = getattr(obj, attr, None)
+    return obj is not None
+for feature, have in (
+    ("c-tasks", has("_asyncio")),
+    ("files", True),
+    ("lightsleep", has("machine", "lightsleep")),
+    ("pin-irq", has("machine", "Pin", "irq")),
+    ("schedule", has("micropython", "schedule")),
+    ("sockets", has("socket")),
+    ("ssl", has("ssl")),
+    ("threads", has("_thread")),
+):
+    if have:
+        print(feature)
+"""
+
+
+class Unix(Target):
+    """The binary `binary` (default: $MICROPYTHON, else the installed one), started with `args`.
+
+    `path` lists the folders that imports are looked for in, ahead of the frozen modules
+    (default: the repository's root).
+    """
+
+    name = "unix"
+
+    def __init__(self, binary=None, args=(), path=(_ROOT,)):
+        self.binary = str(binary or micropython())
+        self.args = list(args)
+        self.path = [str(p) for p in path]
+
+    def start(self):
+        # Scripts start in an empty folder: imports look there first, and tests may write there.
+        self._folder = tempfile.TemporaryDirectory()
+        result = self.run(_PROBE)
+        if not result.ok:
+            said = result.err.strip().splitlines() or ["it says nothing"]
+            raise Problem(f"{self.binary} is not a working MicroPython: {said[-1]}")
+        self.features = frozenset(result.out.split())
+
+    def run(self, source, timeout=60):
+        begin = time.monotonic()
+        process = self._spawn()
+        timed_out = False
+        try:
+            out, err = process.communicate(source, timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            _kill(process)
+            out, err = process.communicate()
+        finally:
+            _kill(process)
+        code = process.returncode
+        if code < 0 and not timed_out:
+            err += f"MicroPython was killed by {signal.Signals(-code).name}\n"
+        return Result(out, err, code == 0, time.monotonic() - begin, timed_out)
+
+    def stop(self):
+        self._folder.cleanup()
+
+    def _spawn(self):
+        try:
+            # A process group of its own: what the script starts is killed with it.
+            return subprocess.Popen(
+                [self.binary, *self.args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self._folder.name,
+                env={**os.environ, "MICROPYPATH": ":".join([*self.path, ".frozen"])},
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Problem(f"cannot run MicroPython: {error}") from None
+
+
+def micropython() -> str:
+    """Return the path of the unix port's binary: $MICROPYTHON, else the one in .venv."""
+    # The installed one is a Python script that turns its own process into MicroPython, in 10 ms.
+    return os.environ.get("MICROPYTHON") or str(Path(sys.executable).with_name("micropython"))
+
+
+def _kill(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

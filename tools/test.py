@@ -1,0 +1,29 @@
+"""Run the tests: those of the device package on real MicroPython, those of the tools on this PC.
+
+Options that are not listed here are pytest's own, for example -k EXPR to choose tests by name,
+-x to stop at the first failure, tests/device/test_harness.py to run one file.
+"""
+
+import pytest
+
+from tools import targets
+
+
+def add_arguments(parser):
+    parser.add_argument(
+        "--target",
+        choices=[*targets.NAMES, "all"],
+        default="unix",
+        help="where tests/device runs (default: unix)",
+    )
+    parser.add_argument(
+        "--task-py",
+        action="store_true",
+        help="only with asyncio_alt/task.py in place of the C module (default: on unix both)",
+    )
+    parser.set_defaults(rest=[])  # what pytest gets
+
+
+def main(args):
+    options = ["--target", args.target] + ["--task-py"] * args.task_py
+    return pytest.main([*options, *args.rest])
