@@ -1,23 +1,25 @@
 """asyncio_alt: a MicroPython asyncio that answers interrupts and I/O first."""
 
+from .core import *
+
 __version__ = (3, 0, 0)  # of the stock API that this package replaces
 
-# Where each public name lives; a name that is not here is core's.
+# The modules of the names that are loaded on first use.
 _attrs = {
-    "install": "install",
+    "install": "claim",
+    "Event": "event",
+    "ThreadSafeFlag": "event",
+    "gather": "funcs",
+    "wait_for": "funcs",
+    "wait_for_ms": "funcs",
     "IOQueue": "ioqueue",
     "POLLPRI": "ioqueue",
     "priority_window": "ioqueue",
     "roundrobin": "ioqueue",
+    "Lock": "lock",
     "Loop": "loop",
     "get_event_loop": "loop",
     "new_event_loop": "loop",
-    "gather": "funcs",
-    "wait_for": "funcs",
-    "wait_for_ms": "funcs",
-    "Event": "event",
-    "ThreadSafeFlag": "event",
-    "Lock": "lock",
     "Queue": "queue",
     "QueueEmpty": "queue",
     "QueueFull": "queue",
@@ -29,10 +31,8 @@ _attrs = {
 
 
 def __getattr__(name):
-    # Load the module that holds the name, and keep the name here for the next time.
-    mod = _attrs.get(name, "core")
-    value = __import__(mod, globals(), None, (name,), 1)
-    if name != mod:
-        value = getattr(value, name)
+    if name not in _attrs:
+        raise AttributeError(name)
+    value = getattr(__import__(_attrs[name], globals(), None, (name,), 1), name)
     globals()[name] = value
     return value

@@ -4,9 +4,9 @@ from time import ticks_ms as ticks, ticks_diff, ticks_add
 import sys, select
 
 if sys.platform in ("linux", "darwin"):
-    from .wake_unix import Doorbell, once
+    from .wake_unix import Doorbell as _Doorbell, idle as _idle, once as _once
 else:
-    from .wake import Doorbell, once
+    from .wake import Doorbell as _Doorbell, idle as _idle, once as _once
 
 try:
     from _asyncio import TaskQueue, Task
@@ -32,7 +32,7 @@ _flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
 _flag1 = None
 _calls = None  # loop.Calls, once there is a Loop
 _late = None  # None: I/O takes its turn (roundrobin). Else as _early
-_bell = Doorbell()
+_bell = _Doorbell()
 _buf = bytearray(1)  # for _bell.clear()
 _early = -1000  # ms, what a priority wake-up adds to the clock: minus the priority window
 
@@ -48,11 +48,11 @@ class SingletonGenerator:
         self.state = None  # the ticks at which the task is to run
         self.exc = StopIteration()
 
-    if once:
+    if _once:
 
         def __iter__(self):
             _push(cur_task, self.state)
-            return once(0)
+            return _once(0)
 
     else:
 
@@ -69,18 +69,16 @@ class SingletonGenerator:
 
 
 def sleep_ms(t, sgen=SingletonGenerator()):
-    """Awaitable that pauses the task for t ms (int, 0 or more)."""
+    """Awaitable that pauses the task for t ms (int; less than 0 is as 0)."""
     try:
-        if t >= 0:
-            sgen.state = ticks_add(ticks(), t)
-            return sgen
+        sgen.state = ticks_add(ticks(), t if t > 0 else 0)
     except TypeError:
-        raise TypeError("sleep: the delay must be a number")
-    raise ValueError("sleep: the delay must not be negative")
+        raise TypeError("sleep: delay must be a number (ms: an int)")
+    return sgen
 
 
 def sleep(t):
-    """Awaitable that pauses the task for t seconds (int or float, 0 or more)."""
+    """Awaitable that pauses the task for t seconds (int or float; less than 0 is as 0)."""
     try:
         t = int(t * 1000)
     except (TypeError, ValueError):
@@ -110,7 +108,7 @@ def _claim():
     # The C module has one context for all: from here on no other asyncio may make a task.
     global _claimed
     if "asyncio.core" in sys.modules and __name__ != "asyncio.core":
-        from .install import claim
+        from .claim import claim
 
         claim()
     _claimed = True
@@ -234,8 +232,10 @@ def run_until_complete(main_task=None):
                         if looked:
                             break
                         dt = 0
-                elif main_task or streams or _flag0:
+                elif streams or _flag0:
                     dt = -1
+                elif main_task:
+                    dt = _idle
                 else:
                     return
                 if dt:
@@ -306,6 +306,7 @@ def _new_poller():
     global _poller
     _poller = select.poll()
     _poller.register(_bell.stream, select.POLLIN)
+    _poller.ipoll(0)  # makes the tuple that it gives from now on
 
 
 def _reset():
@@ -319,15 +320,16 @@ def _reset():
     _new_poller()
 
 
-def __getattr__(name):
-    # What only streams need is loaded with the first of them.
-    global _io_queue
-    if name != "_io_queue":
-        raise AttributeError(name)
-    from .ioqueue import IOQueue
+# Stands for the IOQueue until something uses it: what only streams need is loaded then.
+class _NoQueue:
+    def __getattr__(self, name):
+        global _io_queue
+        if _io_queue is self:
+            from .ioqueue import IOQueue
 
-    _io_queue = IOQueue()
-    return _io_queue
+            _io_queue = IOQueue()
+        return getattr(_io_queue, name)
 
 
+_io_queue = _NoQueue()
 _reset()

@@ -3,56 +3,77 @@
 from . import core
 
 
-# Stands for a coroutine in the Task that cancels another task at the deadline.
-class _Deadline:
+# What a parked task waits on: Task.cancel() has nothing to remove it from.
+class _Park:
+    @staticmethod
+    def remove(task):
+        pass
+
+
+# Stands for a coroutine in the Task that wakes a parked task.
+class _Timer:
     def __init__(self, task):
         self.task = task
-        self.exc = core.CancelledError()  # tells our cancellation from anybody else's
 
     def send(self, _):
-        t = self.task
-        while isinstance(t.data, core.Task):
-            t = t.data  # a task that waits for a task passes the cancellation on to it
-        if t.data is not core.CancelledError:
-            self.task.cancel()
-            t.data = self.exc
+        if self.task.data is _Park:
+            core._push(self.task)
         raise StopIteration
 
 
-async def wait_for(aw, timeout, sleep=core.sleep):
-    """Awaits aw (a coroutine or Task) for timeout seconds at most, None: without limit. At the
-    deadline aw is cancelled, and TimeoutError is raised when it has ended, unless it ended with
-    a result or an exception of its own: then that is what is returned or raised."""
-    if timeout is None:
-        return await aw
-    if not (hasattr(aw, "send") or isinstance(aw, core.Task)):
-        raise TypeError("coroutine expected")
+async def _forward(aw):
+    return await aw
+
+
+def wait_for(aw, timeout, sleep=core.sleep):  # async
+    """Runs aw (a coroutine or Task) and returns its result or raises its exception. After timeout
+    seconds (None: no limit) aw is cancelled, and TimeoutError is raised when it has ended; but a
+    result that it had by then is returned, and another exception than the cancellation raised."""
+    aw = core._promote_to_task(aw)
+    if timeout is None or not aw.state:
+        return (yield from aw)
+    if aw.state is not True:  # others wait for it
+        aw = core.create_task(_forward(aw))
+    me = core.cur_task
     if sleep is core.sleep:
         timeout = int(timeout * 1000)
-    deadline = _Deadline(core.cur_task)
-    timer = core.Task(deadline, core.__dict__)
+    timer = core.Task(_Timer(me), core.__dict__)
     core._task_queue.push(timer, core.ticks_add(core.ticks(), max(0, timeout)))
+    late = False
+
+    def done(t, er):
+        if timer.state:
+            # Let the timer wake us now.
+            core._task_queue.remove(timer)
+            core._push(timer)
+        elif me.data is _Park:
+            core._push(me)
+
+    aw.state = done
     try:
-        return await aw
-    except core.CancelledError as er:
-        if er is deadline.exc:
-            raise core.TimeoutError
+        me.data = _Park
+        yield
+        if aw.state is done:
+            late = True
+            aw.cancel()
+            me.data = _Park
+            yield
+    except core.CancelledError:
+        if aw.state is done:
+            aw.state = True
+            aw.cancel()
         raise
     finally:
-        if timer.state is True:
+        if timer.state:
             core._task_queue.remove(timer)
+    if late and isinstance(aw.data, (StopIteration, core.CancelledError)):
+        raise core.TimeoutError
+    return (yield from aw)
 
 
 def wait_for_ms(aw, timeout):
     """As wait_for, with timeout in ms."""
     return wait_for(aw, timeout, core.sleep_ms)
-
-
-# What a gathering task waits on: Task.cancel() has nothing to remove it from.
-class _Gather:
-    @staticmethod
-    def remove(task):
-        pass
 
 
 def gather(*aws, return_exceptions=False):  # async
@@ -71,7 +92,7 @@ def gather(*aws, return_exceptions=False):  # async
             failed = er
         elif left:
             return
-        if me.data is _Gather:
+        if me.data is _Park:
             core._push(me)
 
     tasks = [core._promote_to_task(aw) for aw in aws]
@@ -85,7 +106,7 @@ def gather(*aws, return_exceptions=False):  # async
             elif not (return_exceptions or failed or isinstance(t.data, StopIteration)):
                 failed = t.data
         if left and not failed:
-            me.data = _Gather
+            me.data = _Park
             try:
                 yield
             except core.CancelledError:

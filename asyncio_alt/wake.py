@@ -10,9 +10,12 @@ Every variant has
 State is set before ring() and looked at after clear(), so no ring is lost.
 
 once(0) is an iterator that yields once, in C and without an allocation; None where there is none.
+idle is how long in ms (-1: no limit) the loop polls when nothing it knows of can wake it.
 """
 
 import select
+
+idle = -1
 
 try:
     from micropython import RingIO

@@ -4,6 +4,7 @@ from _thread import allocate_lock
 import socket
 
 once = None  # a poll costs a system call here: a __next__ in Python is faster
+idle = 3  # a scheduled callback does not end a poll: look after it
 
 
 class Doorbell:

@@ -1,0 +1,14 @@
+# Freezes what the port freezes, and asyncio_alt beside stock asyncio. Options: see ../manifest.py
+include(
+    "../manifest.py",
+    as_asyncio=options.as_asyncio,
+    stock=options.stock,
+    task_py=options.task_py,
+)
+freeze("$(PORT_DIR)/modules")
+
+for _library in ("dht", "ds18x20", "neopixel", "onewire"):
+    try:
+        require(_library)
+    except ValueError:
+        pass  # a source without micropython-lib
