@@ -33,7 +33,8 @@ _flag1 = None
 _calls = None  # loop.Calls, once there is a Loop
 _late = None  # None: I/O takes its turn (roundrobin). Else as _early
 _bell = _Doorbell()
-_buf = bytearray(1)  # for _bell.clear()
+_clear = _bell.clear
+_buf = bytearray(1)  # for _clear()
 _early = -1000  # ms, what a priority wake-up adds to the clock: minus the priority window
 
 
@@ -170,14 +171,17 @@ def _end(t, er, awaited):
 
 
 def _answer():
-    # The bell has rung: wake the tasks whose flag is set, then run the callbacks.
+    # The bell has rung: wake the tasks whose flag is set, then run the callbacks. Returns whether
+    # there was such a task.
     global _flag0, _flag1, cur_task
-    _bell.clear(_buf)
+    _clear(_buf)
+    woken = False
     prev = None
     f = _flag0
     while f:
         nxt = f.next
         if f.state:
+            woken = True
             if prev:
                 prev.next = nxt
             else:
@@ -198,6 +202,7 @@ def _answer():
     if _calls:
         cur_task = None
         _calls.run()
+    return woken
 
 
 def run_until_complete(main_task=None):
@@ -246,10 +251,14 @@ def run_until_complete(main_task=None):
                 if streams:
                     _io_queue.wait_io_event(dt)
                     looked = True
+                    _asleep = False
                 else:
+                    woken = False
                     for _ in _poller.ipoll(dt):
-                        _answer()
-                _asleep = False
+                        woken = _answer()
+                    _asleep = False
+                    if woken:
+                        break
             # Run it until it waits for something; what it waits for queues it again.
             t = pop()
             cur_task = t
