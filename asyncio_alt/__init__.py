@@ -4,35 +4,23 @@ from .core import *
 
 __version__ = (3, 0, 0)  # of the stock API that this package replaces
 
-# The modules of the names that are loaded on first use.
-_attrs = {
-    "install": "claim",
-    "Event": "event",
-    "ThreadSafeFlag": "event",
-    "gather": "funcs",
-    "wait_for": "funcs",
-    "wait_for_ms": "funcs",
-    "IOQueue": "ioqueue",
-    "POLLPRI": "ioqueue",
-    "priority_window": "ioqueue",
-    "roundrobin": "ioqueue",
-    "Lock": "lock",
-    "Loop": "loop",
-    "get_event_loop": "loop",
-    "new_event_loop": "loop",
-    "Queue": "queue",
-    "QueueEmpty": "queue",
-    "QueueFull": "queue",
-    "StreamReader": "stream",
-    "StreamWriter": "stream",
-    "open_connection": "stream",
-    "start_server": "stream",
-}
+# What is loaded on first use: a module, and its names.
+_attrs = (
+    ("claim", "install"),
+    ("event", "Event", "ThreadSafeFlag"),
+    ("funcs", "gather", "wait_for", "wait_for_ms"),
+    ("ioqueue", "IOQueue", "POLLPRI", "priority_window", "roundrobin"),
+    ("lock", "Lock"),
+    ("loop", "Loop", "get_event_loop", "new_event_loop"),
+    ("queue", "Queue", "QueueEmpty", "QueueFull"),
+    ("stream", "StreamReader", "StreamWriter", "open_connection", "start_server"),
+)
 
 
 def __getattr__(name):
-    if name not in _attrs:
-        raise AttributeError(name)
-    value = getattr(__import__(_attrs[name], globals(), None, (name,), 1), name)
-    globals()[name] = value
-    return value
+    for names in _attrs:
+        if name in names:
+            value = getattr(__import__(names[0], globals(), None, (name,), 1), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(name)

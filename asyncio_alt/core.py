@@ -4,9 +4,9 @@ from time import ticks_ms as ticks, ticks_diff, ticks_add
 import sys, select
 
 if sys.platform in ("linux", "darwin"):
-    from .wake_unix import Doorbell as _Doorbell, idle as _idle, once as _once
+    from . import wake_unix as _bell
 else:
-    from .wake import Doorbell as _Doorbell, idle as _idle, once as _once
+    from . import wake as _bell
 
 try:
     from _asyncio import TaskQueue, Task
@@ -32,7 +32,8 @@ _flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
 _flag1 = None
 _calls = None  # loop.Calls, once there is a Loop
 _late = None  # None: I/O takes its turn (roundrobin). Else as _early
-_bell = _Doorbell()
+_ring = _bell.ring
+_once = _bell.once
 _clear = _bell.clear
 _buf = bytearray(1)  # for _clear()
 _early = -1000  # ms, what a priority wake-up adds to the clock: minus the priority window
@@ -102,7 +103,7 @@ def _wake(t):
     # Queue a task that waited; a scheduled callback may do so while the loop sleeps.
     _task_queue.push(t)
     if _asleep:
-        _bell.ring(b"\0")
+        _ring(b"\0")
 
 
 def _claim():
@@ -220,7 +221,7 @@ def run_until_complete(main_task=None):
     peek = _task_queue.peek
     pop = _task_queue.pop
     streams = _streams
-    rung = _bell.any
+    rung = _bell.rung
     _push = _task_queue.push
     _running = True
     try:
@@ -240,7 +241,7 @@ def run_until_complete(main_task=None):
                 elif streams or _flag0:
                     dt = -1
                 elif main_task:
-                    dt = _idle
+                    dt = _bell.idle
                 else:
                     return
                 if dt:

@@ -99,5 +99,5 @@ class ThreadSafeFlag(io.IOBase):
         self.next = self.task = None
 
 
-_ring = core._bell.ring
+_ring = core._ring
 _RING = b"\0"

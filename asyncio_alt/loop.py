@@ -29,7 +29,7 @@ class Calls:
                 self.far.append(call)
         else:
             self.near.append(call)
-        core._bell.ring(b"\0")
+        core._ring(b"\0")
 
     def run(self):
         self.thread = get_ident()

@@ -1,16 +1,16 @@
 """The Doorbell: how code outside the loop (an interrupt, another thread) ends the loop's sleep.
 
-Every variant has
+Each variant of this module has
     stream      what the loop registers with its poller; readable while the bell has rung
     ring(b)     rings; never blocks, never allocates; may be called from a hard interrupt or,
                 where the port has threads, from any thread; b: one byte, whichever
-    any()       true while the bell has rung
+    rung()      true while the bell has rung
     clear(buf)  makes it silent; the caller looks afterwards for what has been set; buf: a
                 bytearray(1) to spoil
+    idle        how long in ms (-1: no limit) the loop polls when nothing it knows of can wake it
+    once(0)     an iterator that yields once, in C and without an allocation; once is None where
+                there is none
 State is set before ring() and looked at after clear(), so no ring is lost.
-
-once(0) is an iterator that yields once, in C and without an allocation; None where there is none.
-idle is how long in ms (-1: no limit) the loop polls when nothing it knows of can wake it.
 """
 
 import select
@@ -20,13 +20,11 @@ idle = -1
 try:
     from micropython import RingIO
 
-    class Doorbell:
-        # C code all the way: an interrupt handler rings with one method call.
-        def __init__(self):
-            self.stream = r = RingIO(1)
-            self.ring = r.write
-            self.any = r.any
-            self.clear = r.readinto
+    # C code all the way: an interrupt handler rings with one method call.
+    stream = RingIO(1)
+    ring = stream.write
+    rung = stream.any
+    clear = stream.readinto
 
     # A poll of one stream that is always ready.
     once = select.poll()
@@ -36,21 +34,23 @@ try:
 except ImportError:
     import io
 
-    class Doorbell(io.IOBase):
-        def __init__(self):
-            self.stream = self
-            self.rung = False
+    class _Bell(io.IOBase):
+        rang = False
 
         def ioctl(self, req, arg):
-            return self.rung if req == 3 else -1  # MP_STREAM_POLL
+            return self.rang if req == 3 else -1  # MP_STREAM_POLL
 
         def ring(self, b):
-            self.rung = True
+            self.rang = True
 
-        def any(self):
-            return self.rung
+        def rung(self):
+            return self.rang
 
         def clear(self, buf):
-            self.rung = False
+            self.rang = False
 
+    stream = _Bell()
+    ring = stream.ring
+    rung = stream.rung
+    clear = stream.clear
     once = None
