@@ -31,12 +31,12 @@ _streams = {}  # what ioqueue.IOQueue waits for
 _flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
 _flag1 = None
 _calls = None  # loop.Calls, once there is a Loop
-_late = None  # None: I/O takes its turn (roundrobin). Else as _early
+_io_ahead = None  # None: I/O takes its turn (roundrobin). Else as _ahead
 _ring = _bell.ring
 _once = _bell.once
 _clear = _bell.clear
 _buf = bytearray(1)  # for _clear()
-_early = -1000  # ms, what a priority wake-up adds to the clock: minus the priority window
+_ahead = -1000  # ms, what a priority wake-up adds to the clock: minus the priority window
 
 
 ################################################################################
@@ -192,11 +192,11 @@ def _answer():
             f.next = None
             t = f.task
             f.task = None
-            late = _early if f.priority else _late
-            if late is None:
+            ahead = _ahead if f.priority else _io_ahead
+            if ahead is None:
                 _push(t)
             else:
-                _push(t, ticks_add(ticks(), late))
+                _push(t, ticks_add(ticks(), ahead))
         else:
             prev = f
         f = nxt
@@ -247,6 +247,7 @@ def run_until_complete(main_task=None):
                 if dt:
                     _asleep = True
                     if peek() is not t:
+                        _asleep = False
                         continue  # a scheduled callback has queued it just now
                     cur_task = None
                 if streams:

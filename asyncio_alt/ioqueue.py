@@ -8,6 +8,7 @@ POLLPRI = 2  # what a stream's ioctl reports to have its reader woken with prior
 _POLLIN = const(1)
 _POLLPRI = const(2)
 _POLLOUT = const(4)
+_LOOK_MS = const(10)  # how often a sleeping loop looks at streams written in Python
 
 
 def roundrobin(on=None):
@@ -15,23 +16,23 @@ def roundrobin(on=None):
     ready tasks, as in stock asyncio. False: it runs next, ahead of all that became ready within
     the last priority_window() ms."""
     if on is not None:
-        core._late = None if on else core._early
-    return core._late is None
+        core._io_ahead = None if on else core._ahead
+    return core._io_ahead is None
 
 
 def priority_window(ms=None):
-    """Sets and returns the window in ms (int, 1 to 2**28; at first 1000): how far a priority
+    """Sets and returns the window in ms (int, 1 to 2**20; at first 1000): how far a priority
     wake-up is put ahead. It bounds starvation: a task that has been ready for longer than the
     window runs before newer priority wake-ups."""
     if ms is not None:
         if not isinstance(ms, int):
             raise TypeError("priority_window: ms must be an int")
-        if not 1 <= ms <= 268435456:
-            raise ValueError("priority_window: ms must be 1 to 2**28")
-        core._early = -ms
-        if core._late is not None:
-            core._late = -ms
-    return -core._early
+        if not 1 <= ms <= 1048576:
+            raise ValueError("priority_window: ms must be 1 to 2**20")
+        core._ahead = -ms
+        if core._io_ahead is not None:
+            core._io_ahead = -ms
+    return -core._ahead
 
 
 class IOQueue:
@@ -125,6 +126,11 @@ class IOQueue:
 
     def wait_io_event(self, dt):
         """Polls for dt ms (0: a look; -1: no limit) and queues the tasks that can go on."""
+        if dt:
+            # A stream in Python has no interrupt that would end the sleep.
+            for k in self.map:
+                if hasattr(self.map[k][2], "ioctl") and not 0 < dt < _LOOK_MS:
+                    dt = _LOOK_MS
         rung = False
         push = core._push
         try:
@@ -137,18 +143,18 @@ class IOQueue:
                 t = e[0]
                 if t and ev & ~_POLLOUT:
                     e[0] = None
-                    late = core._early if (ev | e[3]) & _POLLPRI else core._late
-                    if late is None:
+                    ahead = core._ahead if (ev | e[3]) & _POLLPRI else core._io_ahead
+                    if ahead is None:
                         push(t)
                     else:
-                        push(t, core.ticks_add(core.ticks(), late))
+                        push(t, core.ticks_add(core.ticks(), ahead))
                 t = e[1]
                 if t and ev & ~(_POLLIN | _POLLPRI):
                     e[1] = None
-                    if core._late is None:
+                    if core._io_ahead is None:
                         push(t)
                     else:
-                        push(t, core.ticks_add(core.ticks(), core._late))
+                        push(t, core.ticks_add(core.ticks(), core._io_ahead))
                 self._update(e)
         except Exception:
             if not self._blame():

@@ -32,6 +32,8 @@ class Calls:
         core._ring(b"\0")
 
     def run(self):
+        if not (self.near or self.far):
+            return
         self.thread = get_ident()
         calls = self.near
         self.near = []

@@ -20,17 +20,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from tools import Problem, targets
+from tools import Problem, firmware, targets
 
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT = 30  # seconds for one test on a target of slowness 1, as in upstream's run-tests.py
 
 # How the tests come to import this package when they import asyncio.
 MODES = {
-    "alias": "the package lies in a folder `asyncio` on the module path (unix only)",
+    "alias": "the package is in a folder `asyncio` on the module path (unix only)",
     "install": "asyncio_alt.install() runs ahead of the test",
-    "none": "the build has the package frozen in under the name asyncio",
-    "stock": "no stand-in: the stock package runs, to prove the tests and this runner",
+    "none": "the firmware is built with the package in the place of asyncio",
+    "stock": "stock asyncio runs, to prove the tests and this runner",
 }
 
 
@@ -46,16 +46,28 @@ def case_id(case: Path) -> str:
 
 
 @contextlib.contextmanager
-def started(name: str, mode: str, task_py: bool = False):
-    """Start the target `name` for `mode`; it has proved that asyncio is the package meant."""
+def started(name: str, mode: str, task_py: bool = False, src: str | None = None):
+    """Start the target `name` for `mode`, and make sure that asyncio is the package meant there.
+
+    task_py: without the C module _asyncio
+    src: the MicroPython source that firmware is built from, as for tools.source.tree
+    """
+    if mode == "alias" and name != "unix":
+        raise Problem(f"mode alias needs the target unix, not {name}")
+    build = {
+        "micropython_src": src,
+        "as_asyncio": mode == "none",
+        "stock": mode == "stock",
+        "c_tasks": not task_py,
+    }
     with tempfile.TemporaryDirectory() as alias:
-        options = {}
         if name == "unix":
             Path(alias, "asyncio").symlink_to(_ROOT / "asyncio_alt")
-            options["path"] = {"alias": [alias], "install": [_ROOT]}.get(mode, [])
-        elif mode == "alias":
-            raise Problem(f"mode alias needs the target unix, not {name}")
-        with targets.get(name, **options) as target:
+            build = {
+                "binary": firmware.build("unix", **build) if mode == "none" else None,
+                "path": {"alias": [alias], "install": [_ROOT]}.get(mode, []),
+            }
+        with targets.get(name, **build) as target:
             probe = "import asyncio\nprint(hasattr(asyncio, 'roundrobin'))\n"
             result = target.run(_preamble(mode, task_py) + probe)
             if not result.ok:

@@ -33,7 +33,7 @@ def main(args):
     if not cases:
         raise Problem("no test has a name with " + " or ".join(args.names))
     count = dict.fromkeys(("pass", "fail", "skip"), 0)
-    with upstream.started(args.target, mode, args.task_py) as target:
+    with upstream.started(args.target, mode, args.task_py, args.micropython_src) as target:
         for case in cases:
             print(f"{upstream.case_id(case):58}", end="", flush=True)
             status, why = upstream.run_case(case, target, mode, args.task_py)

@@ -1,0 +1,265 @@
+# Priority: polled I/O and flags that run ahead of the ready tasks.
+
+import io
+import time
+
+import asyncio_alt as asyncio
+from asyncio_alt import StreamReader, ThreadSafeFlag, create_task, sleep_ms
+
+IN = 1
+PRI = asyncio.POLLPRI
+
+
+class Source(io.IOBase):
+    # A stream whose poll returns `ready`, whatever was asked for.
+    def __init__(self, ready=0):
+        self.ready = ready
+
+    def ioctl(self, req, arg):
+        return self.ready if req == 3 else -1
+
+    def read(self, n):
+        return b"x"
+
+
+def busy(ms):
+    start = time.ticks_ms()
+    while time.ticks_diff(time.ticks_ms(), start) < ms:
+        pass
+
+
+async def order(wake, *waits):
+    # The order in which these and two ready tasks run after wake().
+    out = []
+
+    async def waiter(name, awaitable):
+        await awaitable
+        out.append(name)
+
+    async def ready(name):
+        out.append(name)
+
+    for name, awaitable in waits:
+        create_task(waiter(name, awaitable))
+    await sleep_ms(5)
+    create_task(ready("a"))
+    create_task(ready("b"))
+    wake()
+    await sleep_ms(10)
+    return "".join(out)
+
+
+def test_roundrobin_sets_and_returns_the_mode():
+    assert asyncio.roundrobin() is True
+    assert asyncio.roundrobin(False) is False
+    assert asyncio.roundrobin() is False
+    assert asyncio.roundrobin(True) is True
+    assert asyncio.roundrobin() is True
+
+
+async def test_at_first_a_flag_takes_its_turn():
+    f = ThreadSafeFlag()
+    assert await order(f.set, ("F", f.wait())) == "abF"
+
+
+async def test_roundrobin_off_runs_flags_next():
+    f = ThreadSafeFlag()
+    asyncio.roundrobin(False)
+    assert await order(f.set, ("F", f.wait())) == "Fab"
+    asyncio.roundrobin(True)
+    assert await order(f.set, ("F", f.wait())) == "abF"
+
+
+async def test_roundrobin_off_runs_readers_and_writers_next():
+    class Both(Source):
+        def write(self, buf):
+            return len(buf) if self.ready else 0
+
+    for on, expected in ((True, "abRW"), (False, "RWab")):
+        s = Both()
+        w = asyncio.StreamWriter(s)
+        w.write(b"x")
+        asyncio.roundrobin(on)
+        got = await order(
+            lambda: setattr(s, "ready", 5), ("R", StreamReader(s).read(1)), ("W", w.drain())
+        )
+        assert got == expected, got
+
+
+async def test_priority_wait_is_for_that_wait_only():
+    f = ThreadSafeFlag()
+    assert await order(f.set, ("F", f.wait(priority=True))) == "Fab"
+    assert await order(f.set, ("F", f.wait())) == "abF"
+    assert asyncio.roundrobin() is True
+
+
+async def test_priority_reader_runs_next():
+    s = Source()
+    r = StreamReader(s, priority=True)
+    got = await order(lambda: setattr(s, "ready", IN), ("R", r.read(1)))
+    assert got == "Rab", got
+    s.ready = 0
+    got = await order(lambda: setattr(s, "ready", IN), ("R", StreamReader(s).read(1)))
+    assert got == "abR", got
+
+
+async def test_pollpri_from_ioctl_gives_priority():
+    for ready in (PRI, PRI | IN):
+        s = Source()
+        got = await order(lambda: setattr(s, "ready", ready), ("R", StreamReader(s).read(1)))
+        assert got == "Rab", (ready, got)
+
+
+async def test_priority_wakeups_run_first_come_first_served():
+    flags = [ThreadSafeFlag() for _ in range(4)]
+
+    def wake():
+        for i in (2, 0, 3, 1):
+            flags[i].set()
+            asyncio.core._answer()  # as if each had been seen in a pass of its own
+
+    assert await order(wake, *[(str(i), flags[i].wait(True)) for i in range(4)]) == "2031ab"
+
+
+async def test_priority_window_is_checked_and_read_back():
+    window = asyncio.priority_window
+    assert window() == 1000
+    assert window(20) == 20
+    assert window() == 20
+    raises(ValueError, window, 0, match="priority_window")
+    raises(ValueError, window, -1, match="priority_window")
+    raises(ValueError, window, 1 << 29, match="priority_window")
+    raises(TypeError, window, "x", match="priority_window")
+    raises(TypeError, window, 1.5, match="priority_window")
+    assert window() == 20
+    # A window that changes while the mode is on is used from then on.
+    asyncio.roundrobin(False)
+    window(30)
+    assert asyncio.core._late == -30
+    assert asyncio.roundrobin() is False
+
+
+async def starve(window, ms):
+    # How often another ready task runs while a priority stream and a flag are always ready.
+    asyncio.priority_window(window)
+    flag = ThreadSafeFlag()
+    reader = StreamReader(Source(IN), priority=True)
+    n = 0
+
+    async def read():
+        while True:
+            await reader.read(1)
+            flag.set()
+
+    async def wait():
+        while True:
+            await flag.wait(priority=True)
+
+    async def other():
+        nonlocal n
+        while True:
+            await sleep_ms(0)
+            n += 1
+
+    start = time.ticks_ms()
+    tasks = [create_task(t()) for t in (read, wait, other)]
+    await sleep_ms(ms)
+    ms = time.ticks_diff(time.ticks_ms(), start)
+    for t in tasks:
+        t.cancel()
+    asyncio.priority_window(1000)
+    return n, ms
+
+
+async def test_starvation_ends_after_a_window():
+    n, ms = await starve(20, 600)
+    assert ms // 20 // 2 <= n <= ms // 20 * 2, (n, ms)
+    n, ms = await starve(1000, 600)
+    assert n <= 2, (n, ms)
+
+
+async def flag_lateness(priority):
+    # ms from set() to the resumed task among ten ready tasks that work 5 ms each: the median.
+    flag = ThreadSafeFlag()
+    late = []
+
+    async def work():
+        while True:
+            busy(5)
+            await sleep_ms(0)
+
+    async def setter():
+        # Sets the flag while the tasks are at work, and counts from there.
+        nonlocal start
+        for _ in range(5):
+            await sleep_ms(60)
+            start = time.ticks_ms()
+            flag.set()
+
+    async def wait():
+        for _ in range(5):
+            await (flag.wait(True) if priority else flag.wait())
+            late.append(time.ticks_diff(time.ticks_ms(), start))
+
+    start = 0
+    tasks = [create_task(work()) for _ in range(10)]
+    tasks.append(create_task(setter()))
+    await wait()
+    for t in tasks:
+        t.cancel()
+    return sorted(late)[2]
+
+
+async def test_priority_flag_among_ten_tasks_waits_for_one_at_most():
+    """Stock: 50 ms late among ten 5 ms tasks, and it knows no priority."""
+    fair = await flag_lateness(False)
+    fast = await flag_lateness(True)
+    assert fair >= 40, fair
+    assert fast * 5 <= fair, (fast, fair)
+
+
+async def test_priority_reader_among_ten_tasks_waits_for_one_at_most():
+    """Stock: a stream timer of 100 ms takes 150 ms among ten 5 ms tasks."""
+
+    class Timer(Source):
+        def start(self, ms):
+            self.end = time.ticks_add(time.ticks_ms(), ms)
+
+        def ioctl(self, req, arg):
+            return req == 3 and time.ticks_diff(time.ticks_ms(), self.end) >= 0
+
+    async def work():
+        while True:
+            busy(5)
+            await sleep_ms(0)
+
+    async def measure():
+        took = []
+        for _ in range(3):
+            start = time.ticks_ms()
+            timer.start(100)
+            await reader.read(1)
+            took.append(time.ticks_diff(time.ticks_ms(), start) - 100)
+        return sorted(took)[1]
+
+    timer = Timer()
+    reader = StreamReader(timer)
+    tasks = [create_task(work()) for _ in range(10)]
+    fair = await measure()
+    asyncio.roundrobin(False)
+    fast = await measure()
+    assert fair >= 30 and fast * 4 <= fair, (fast, fair)
+    for t in tasks:
+        t.cancel()
+
+
+@needs("sockets")
+async def test_urgent_tcp_data_wakes_a_priority_reader():
+    import socket
+
+    if asyncio.core.sys.platform not in ("linux", "darwin"):
+        return  # lwIP drops it
+    server = socket.socket()
+    addr = socket.getaddrinfo("127.0.0.1", 0)[0][-1]
+    server.bind(addr)
+    server.listen(1)

@@ -1,0 +1,57 @@
+# How long it takes from a flag that a thread sets to the resumed task while the loop sleeps, in us;
+# and what a wait for a flag allocates, in bytes.
+
+import gc
+import time
+
+
+def measure(package, repeats):
+    import _thread
+
+    aio = __import__(package)
+    flag = aio.ThreadSafeFlag()
+    resumed = 0
+    at = 0
+
+    def thread():
+        nonlocal at
+        for i in range(repeats):
+            while resumed < i:
+                time.sleep_us(100)
+            time.sleep_us(1000 + i * 379 % 1000)
+            at = time.ticks_us()
+            flag.set()
+
+    async def wait():
+        nonlocal resumed
+        us = []
+        _thread.start_new_thread(thread, ())
+        for _ in range(repeats):
+            await flag.wait()
+            us.append(time.ticks_diff(time.ticks_us(), at))
+            resumed += 1
+        return us
+
+    async def set_often(turns):
+        for _ in range(turns):
+            flag.set()
+            await aio.sleep_ms(0)
+
+    async def wait_bytes():
+        turns = 100
+        gc.collect()
+        gc.disable()
+        task = aio.create_task(set_often(turns))
+        await flag.wait()
+        before = gc.mem_alloc()
+        for _ in range(turns - 1):
+            await flag.wait()
+        after = gc.mem_alloc()
+        gc.enable()
+        await task
+        return (after - before) / (turns - 1)
+
+    async def main():
+        return {"us": await wait(), "bytes": await wait_bytes()}
+
+    return aio.run(main())
