@@ -13,6 +13,10 @@ def _refuse(*args):
     raise RuntimeError(_USE)
 
 
+class _Refuse:
+    __getattr__ = _refuse
+
+
 def claim():
     """Shuts the stock package off, if it was imported: what needs its loop raises RuntimeError
     from now on. RuntimeError if it has tasks."""
@@ -21,13 +25,30 @@ def claim():
         return
     if stock.cur_task or stock._task_queue.peek() or stock._io_queue.map:
         raise RuntimeError("the stock asyncio has tasks: call asyncio_alt.install() before")
-    # Without these names its loop, its awaits and its objects end in __getattr__ or NameError.
-    del stock.cur_task, stock._task_queue, stock._io_queue
-    stock.create_task = stock.run_until_complete = stock.run = stock.Task = _refuse
+    for name in (
+        "create_task",
+        "current_task",
+        "new_event_loop",
+        "run",
+        "run_until_complete",
+        "Task",
+        "_promote_to_task",
+    ):
+        for module in (stock, sys.modules["asyncio"]):
+            setattr(module, name, _refuse)
+    # Its awaits look for these. No current task at all: C code would take any other for one.
+    stock._task_queue = stock._io_queue = _Refuse()
+    del stock.cur_task
     stock.__getattr__ = _refuse
-    pkg = sys.modules.get("asyncio")
-    for name in ("create_task", "run_until_complete", "run", "Task"):
-        setattr(pkg, name, _refuse)
+
+
+class _Module:
+    # Stands for a module of this package that is loaded on first use.
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, name):
+        return getattr(__import__(self._name, None, None, (name,)), name)
 
 
 def install():
@@ -35,9 +56,14 @@ def install():
     the program. RuntimeError if the stock package has tasks."""
     claim()
     core._claimed = True
+    modules = sys.modules
     package = __name__[: __name__.rfind(".")]
-    for name in ("asyncio", "uasyncio"):
-        sys.modules[name] = sys.modules[package]
-        for sub in ("core", "event", "funcs", "lock", "queue", "stream"):
-            sys.modules.pop(name + "." + sub, None)
-        sys.modules[name + ".core"] = core
+    for sub in ("", ".core", ".event", ".funcs", ".lock", ".queue", ".stream"):
+        name = package + sub
+        module = modules.get(name)
+        if not module:
+            module = _Module(name)
+            setattr(modules[package], sub[1:], module)
+        for alias in ("asyncio", "uasyncio"):
+            if alias != package:
+                modules[alias + sub] = module

@@ -82,7 +82,7 @@ def sleep_ms(t, sgen=SingletonGenerator()):
 def sleep(t):
     """Awaitable that pauses the task for t seconds (int or float; less than 0 is as 0)."""
     try:
-        t = int(t * 1000)
+        t = int((t + 0) * 1000)
     except (TypeError, ValueError):
         t = None
     return sleep_ms(t)
@@ -109,7 +109,12 @@ def _wake(t):
 def _claim():
     # The C module has one context for all: from here on no other asyncio may make a task.
     global _claimed
-    if "asyncio.core" in sys.modules and __name__ != "asyncio.core":
+    modules = sys.modules
+    if "asyncio.core" not in modules:
+        # One that is imported later is this one.
+        modules["asyncio"] = modules[__name__[:-5]]
+        modules["asyncio.core"] = modules[__name__]
+    elif __name__ != "asyncio.core":
         from .claim import claim
 
         claim()
@@ -146,6 +151,9 @@ def _report(message, exc, task=None):
     Loop.call_exception_handler({"message": message, "exception": exc, "future": task})
 
 
+_ENDS = (CancelledError, StopIteration)  # what a task ends with when nothing is wrong
+
+
 def _end(t, er, awaited):
     # Task t has ended with er: wake the tasks that wait for it.
     _tasks.discard(t)
@@ -161,7 +169,7 @@ def _end(t, er, awaited):
     if not awaited:
         if waiting is True:
             t.state = None  # ended, and nobody has asked for the result yet
-        if not isinstance(er, (CancelledError, StopIteration)):
+        if not isinstance(er, _ENDS):
             t.state = None
             _push(t)  # to be reported when its turn comes, unless somebody asks before
     t.data = er
@@ -225,6 +233,8 @@ def run_until_complete(main_task=None):
     _push = _task_queue.push
     _running = True
     try:
+        if _calls:
+            _calls.run()
         while True:
             if rung():
                 _answer()
@@ -303,8 +313,8 @@ def run(coro):
         return run_until_complete(t)
     finally:
         try:
-            n = 0
-            while _tasks and len(_tasks) != n:
+            n = -1  # so that what is due to be reported is, also if no task is left
+            while len(_tasks) != n:
                 n = len(_tasks)
                 for t in list(_tasks):
                     t.cancel()

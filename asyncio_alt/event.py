@@ -36,7 +36,9 @@ class Event:
             self.waiting.push(t)
             t.data = self.waiting
             if self.state:
-                self.set()  # a scheduled callback has set it since it was looked at
+                # A scheduled callback has set it since it was looked at.
+                self.set()
+                t.data = None
             yield
         return True
 

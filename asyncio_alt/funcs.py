@@ -10,62 +10,53 @@ class _Park:
         pass
 
 
-# Stands for a coroutine in the Task that wakes a parked task.
-class _Timer:
+# Stands for a coroutine in a Task that waits with others for a task, and then ends our sleep.
+class _Waker:
     def __init__(self, task):
         self.task = task
 
     def send(self, _):
-        if self.task.data is _Park:
+        if self.task.data is None:
+            core._task_queue.remove(self.task)
             core._push(self.task)
         raise StopIteration
-
-
-async def _forward(aw):
-    return await aw
 
 
 def wait_for(aw, timeout, sleep=core.sleep):  # async
     """Runs aw (a coroutine or Task) and returns its result or raises its exception. After timeout
     seconds (None: no limit) aw is cancelled, and TimeoutError is raised when it has ended; but a
-    result that it had by then is returned, and another exception than the cancellation raised."""
+    result that it had by then is returned, and another exception than the cancellation raised.
+    Cancelling wait_for when aw has just ended drops its result: give a Task to keep that."""
+    if timeout is not None:
+        sgen = sleep(timeout)
+        key = sgen.state
+        sgen.state = None
     aw = core._promote_to_task(aw)
     if timeout is None or not aw.state:
         return (yield from aw)
-    if aw.state is not True:  # others wait for it
-        aw = core.create_task(_forward(aw))
+    iter(aw)  # makes its state a queue
+    waiting = aw.state
     me = core.cur_task
-    if sleep is core.sleep:
-        timeout = int(timeout * 1000)
-    timer = core.Task(_Timer(me), core.__dict__)
-    core._task_queue.push(timer, core.ticks_add(core.ticks(), max(0, timeout)))
+    waker = core.Task(_Waker(me), core.__dict__)
+    waiting.push(waker)
+    waker.data = waiting
     late = False
-
-    def done(t, er):
-        if timer.state:
-            # Let the timer wake us now.
-            core._task_queue.remove(timer)
-            core._push(timer)
-        elif me.data is _Park:
-            core._push(me)
-
-    aw.state = done
     try:
-        me.data = _Park
+        core._push(me, key)
         yield
-        if aw.state is done:
+        if aw.state:
             late = True
             aw.cancel()
-            me.data = _Park
+            waiting.push(me)
+            me.data = waiting
             yield
     except core.CancelledError:
-        if aw.state is done:
-            aw.state = True
+        if aw.state:
             aw.cancel()
         raise
     finally:
-        if timer.state:
-            core._task_queue.remove(timer)
+        if waker.state:
+            (waker.data or core._task_queue).remove(waker)
     if late and isinstance(aw.data, (StopIteration, core.CancelledError)):
         raise core.TimeoutError
     return (yield from aw)

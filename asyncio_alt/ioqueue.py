@@ -56,6 +56,8 @@ class IOQueue:
         t = core.cur_task or core.current_task()
         e = self.map.get(id(s))
         if e is None:
+            if hasattr(s, "fileno") and s.fileno() < 0:
+                raise OSError(9)  # EBADF: a closed socket, which the kernel polls in silence
             try:
                 core._poller.register(s, ev)
             except Exception as er:

@@ -8,20 +8,21 @@ try:
 except ImportError:
 
     def get_ident():
-        return 0
+        pass
+
+    allocate_lock = get_ident
 
 
 class Calls:
     """Callbacks that wait for the loop: put() by anybody but a hard interrupt, run() by the
-    loop. The loop never waits for the lock, so a scheduled callback that interrupts it cannot
-    find it taken by its own thread."""
+    loop, at first when it starts, to tell which thread is its own. The loop never waits for the
+    lock, so a scheduled callback that interrupts it cannot find it taken by its own thread."""
 
     def __init__(self):
         self.thread = get_ident()  # the loop's
         self.near = []  # (callback, args) from the loop's own thread
         self.far = []  # from other threads, under the lock
-        if self.thread:
-            self.lock = allocate_lock()
+        self.lock = allocate_lock()
 
     def put(self, call):
         if get_ident() != self.thread:
@@ -32,9 +33,9 @@ class Calls:
         core._ring(b"\0")
 
     def run(self):
+        self.thread = get_ident()
         if not (self.near or self.far):
             return
-        self.thread = get_ident()
         calls = self.near
         self.near = []
         # A thread that has the lock now rings when it has let it go.
@@ -69,6 +70,8 @@ class Loop:
         global _stop_task
         if core._running:
             raise RuntimeError("the event loop is already running")
+        if not core._claimed:
+            core._claim()
         _stop_task = core.Task(_stopper(), core.__dict__)
         core.run_until_complete(_stop_task)
 

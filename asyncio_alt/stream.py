@@ -37,7 +37,9 @@ class Stream:
             self.in_buf = bytearray()
         self.in_buf.extend(r)
 
-    def _take(self, n):
+    def _take(self, n=-1):
+        if n < 0:
+            n = len(self.in_buf)
         r = bytes(memoryview(self.in_buf)[:n])
         self.in_buf = self.in_buf[n:]
         return r
@@ -46,7 +48,8 @@ class Stream:
         """Reads what is there, n bytes at most; waits for one at least; b"" at the end. With -1:
         up to the end of the stream, or all that is there if it is one without an end (it has an
         any() method, as a UART has)."""
-        if n > 0 and self.in_buf:
+        endless = n < 0 and hasattr(self.s, "any")
+        if self.in_buf and (n > 0 or endless and not self.s.any()):
             return self._take(n)
         while True:
             yield self._readable()
@@ -55,8 +58,8 @@ class Stream:
                 if n >= 0:
                     return r
                 self._keep(r)
-                if not r or hasattr(self.s, "any"):
-                    return self._take(len(self.in_buf))
+                if not r or endless:
+                    return self._take()
 
     def readinto(self, buf):  # async
         """Reads what is there into buf, waits for one byte at least; returns the number of bytes,
@@ -85,7 +88,7 @@ class Stream:
                 if not r:
                     raise EOFError
                 if len(r) == n:
-                    return r
+                    return b"" + r  # bytes, also of a text stream
                 self._keep(r)
 
     def readline(self):  # async
@@ -101,7 +104,7 @@ class Stream:
                     return r
                 self._keep(r)
                 if not r or self.in_buf[-1] == 10:
-                    return self._take(len(self.in_buf))
+                    return self._take()
 
     def write(self, buf, copy=True):
         """Sends what the stream takes of buf (bytes-like or str) at once; drain() sends the rest.
@@ -233,18 +236,7 @@ class Server:
                     s2, addr = s.accept()
                 except OSError:
                     continue
-                try:
-                    s2.setblocking(False)
-                    if ssl:
-                        s2 = ssl.wrap_socket(
-                            s2, server_side=True, do_handshake_on_connect=False
-                        )
-                        s2.setblocking(False)
-                    stream = Stream(s2, {"peername": addr})
-                    core.create_task(cb(stream, stream)).state = _closer(s2)
-                except Exception as er:
-                    s2.close()
-                    core._report("Exception in server callback", er)
+                core.create_task(_connection(cb, s2, addr, ssl))
         except core.CancelledError:
             if not self.closed:
                 raise
@@ -252,16 +244,18 @@ class Server:
             s.close()
 
 
-def _closer(s):
-    # For a connection's task: close the socket if its callback raised.
-    def ended(t, er):
-        if not isinstance(er, StopIteration):
-            s.close()
-            core._io_queue.fail(s, OSError(9))
-            if not isinstance(er, core.CancelledError):
-                core._report("Task exception wasn't retrieved", er, t)
-
-    return ended
+async def _connection(cb, s, addr, ssl):
+    try:
+        s.setblocking(False)
+        if ssl:
+            s = ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
+            s.setblocking(False)
+        stream = Stream(s, {"peername": addr})
+        await cb(stream, stream)
+    except BaseException:
+        s.close()
+        core._io_queue.fail(s, OSError(9))
+        raise
 
 
 async def start_server(cb, host, port, backlog=5, ssl=None):

@@ -7,7 +7,8 @@ import sys
 
 from tools import Problem, bootstrap
 
-# A tool is tools/<name>.py with add_arguments(parser) and main(args) -> exit code.
+# A tool is tools/<name>.py, with "_" for "-", that has add_arguments(parser) and
+# main(args) -> exit code.
 TOOLS = {
     "demo": "see what it does, on this PC",
     "test": "run the tests on real MicroPython",
@@ -15,6 +16,7 @@ TOOLS = {
     "size": "bytes of flash and heap of each module, beside stock asyncio",
     "upstream": "run MicroPython's own asyncio tests against it",
     "firmware": "build firmware with it frozen in",
+    "mip-index": "write a package index for mip, with it compiled to .mpy files",
 }
 
 
@@ -34,7 +36,7 @@ def main(argv):
     name = top.parse_args(argv[:1]).name
 
     bootstrap.enter(argv)
-    tool = importlib.import_module(f"tools.{name}")
+    tool = importlib.import_module("tools." + name.replace("-", "_"))
     parser = argparse.ArgumentParser(
         prog=f"python3 -m tools {name}",
         description=tool.__doc__,

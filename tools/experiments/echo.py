@@ -3,8 +3,8 @@
 import time
 
 
-def measure(package, port, repeats, size):
-    # port: a TCP port that is free; size: of a frame, in bytes
+def measure(package, repeats, size):
+    # size: of a frame, in bytes
     aio = __import__(package)
 
     async def serve(reader, writer):
@@ -15,7 +15,13 @@ def measure(package, port, repeats, size):
         await writer.wait_closed()
 
     async def main():
-        server = await aio.start_server(serve, "127.0.0.1", port)
+        port = 20000 + time.ticks_us() % 10000
+        while True:
+            try:
+                server = await aio.start_server(serve, "127.0.0.1", port)
+                break
+            except OSError:  # the port is taken
+                port += 1
         reader, writer = await aio.open_connection("127.0.0.1", port)
         frame = bytes(size)
         us = []

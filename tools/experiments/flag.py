@@ -32,24 +32,24 @@ def measure(package, repeats):
             resumed += 1
         return us
 
-    async def set_often(turns):
-        for _ in range(turns):
+    async def set_often():
+        while True:
             flag.set()
             await aio.sleep_ms(0)
 
     async def wait_bytes():
         turns = 100
+        task = aio.create_task(set_often())
+        await flag.wait()
         gc.collect()
         gc.disable()
-        task = aio.create_task(set_often(turns))
-        await flag.wait()
         before = gc.mem_alloc()
-        for _ in range(turns - 1):
+        for _ in range(turns):
             await flag.wait()
         after = gc.mem_alloc()
         gc.enable()
-        await task
-        return (after - before) / (turns - 1)
+        task.cancel()
+        return (after - before) / turns
 
     async def main():
         return {"us": await wait(), "bytes": await wait_bytes()}

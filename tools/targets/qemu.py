@@ -13,14 +13,12 @@ from tools.targets.child import running
 class Qemu(Target):
     """The board mps2-an385; the firmware is built first, with the options of firmware.build.
 
-    `icount`: count instructions in place of real time. A run is repeatable then, whatever else the
-    PC does, and takes no time while the board sleeps.
+    Its clock counts instructions, so that a run is repeatable, whatever else the PC does.
     """
 
     name = "qemu"
 
-    def __init__(self, icount=True, **options):
-        self.icount = icount
+    def __init__(self, **options):
         self.options = options
         features = {"pin-irq", "schedule"}
         if options.get("c_tasks", True):
@@ -38,8 +36,7 @@ class Qemu(Target):
         begin = time.monotonic()
         command = ["qemu-system-arm", "-machine", "mps2-an385", "-kernel", self.firmware]
         command += ["-display", "none", "-monitor", "none", "-serial", "stdio", "-semihosting"]
-        if self.icount:
-            command += ["-icount", "shift=4,sleep=off"]  # 16 ns an instruction
+        command += ["-icount", "shift=3"]  # 2**3 ns an instruction
         with running(command) as process:
             repl = _Repl(process, begin + timeout)
             out = err = ""

@@ -1,8 +1,8 @@
 """RP2040 firmware from ports/rp2 in the emulator rp2040js, one process a script.
 
-A script, or the test that runs it, has these things done to the board from outside. The test passes
-them as `stimuli`, a list of dicts; the script prints a line of its own, "#EMU " and one of them as
-JSON. `after_us` counts simulated time from the start of the script, or from that line.
+A script, or the test that runs it, has these things done to the board from outside. The test
+passes them as `stimuli`, a list of dicts; the script prints a line of its own, "#EMU " and one of
+them as JSON. `after_us` counts simulated time from the start of the script, or from that line.
 
     {"watch": 15}                                  list the pin's changes as events
     {"pin": 5, "value": 1, "after_us": 2000}       drive an input pin

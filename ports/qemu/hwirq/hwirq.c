@@ -58,7 +58,7 @@ extern const uint32_t isr_vector[];
 static uint32_t vectors[N_SYSTEM + N_LINES] __attribute__((aligned(256)));
 
 static volatile uint32_t ticks_ms;
-static volatile bool event; // as the core's event register: an interrupt has come since hwirq_wfe
+static volatile bool event; // the core's event register: an interrupt has come
 
 static volatile bool soft_timer_armed;
 static volatile uint32_t soft_timer_due; // in ticks_ms, if armed
@@ -83,14 +83,11 @@ static void line_pend(unsigned line) {
 /******************************************************************************/
 // Clock and soft timers
 
-// The core's WFE does not sleep under QEMU. WFI does, and with interrupts disabled it is still
-// ended by one, so that none is missed between the look at `event` and the sleep.
+// As the core's WFE, which QEMU does not model. WFI will not do: when QEMU counts instructions
+// (-icount) with nothing to run, its timers skip every second interrupt.
 void hwirq_wfe(void) {
-    uint32_t state = hwirq_disable();
-    if (!event) {
-        __asm volatile ("wfi");
+    while (!event) {
     }
-    hwirq_enable(state);
     event = false;
 }
 

@@ -1,0 +1,361 @@
+# open_connection and start_server, on 127.0.0.1.
+
+import errno
+import gc
+import socket
+
+import asyncio_alt as asyncio
+from asyncio_alt import core
+
+HOST = "127.0.0.1"
+PORT = 8471  # where the servers listen
+
+
+async def echo(reader, writer):
+    while True:
+        data = await reader.read(100)
+        if not data:
+            break
+        writer.write(data)
+        await writer.drain()
+    await writer.wait_closed()
+
+
+def serve(cb):
+    return asyncio.start_server(cb, HOST, PORT)
+
+
+def connect():
+    return asyncio.open_connection(HOST, PORT)
+
+
+def descriptor():
+    # The number that the next socket gets: the same again if none is left open.
+    s = socket.socket()
+    n = s.fileno()
+    s.close()
+    return n
+
+
+async def passes(n):
+    for _ in range(n):
+        await asyncio.sleep_ms(0)
+
+
+def quiet():
+    # Collects what is reported in place of printing it.
+    reports = []
+    asyncio.get_event_loop().set_exception_handler(
+        lambda loop, context: reports.append(context["exception"])
+    )
+    return reports
+
+
+@needs("sockets")
+async def test_echo():
+    async with await serve(echo) as server:
+        for _ in range(3):
+            reader, writer = await connect()
+            for i in range(3):
+                writer.write("line %d\n" % i)
+                await writer.drain()
+                assert await reader.readline() == b"line %d\n" % i
+            await writer.wait_closed()
+    assert server.task.done() and not core._streams
+
+
+@needs("sockets")
+async def test_connecting_to_a_closed_port_fails():
+    """Stock 1.29: succeeds, and the first read fails."""
+    n = descriptor()
+    for _ in range(3):
+        e = await araises(OSError, connect())
+        assert e.errno == errno.ECONNREFUSED
+        assert descriptor() == n and not core._streams
+
+
+@needs("sockets")
+async def test_cancelled_connect_leaks_nothing():
+    n = descriptor()
+    async with await serve(echo):
+        m = descriptor()
+        for k in range(4):
+            t = asyncio.create_task(connect())
+            await passes(k)
+            t.cancel()
+            try:
+                reader, writer = await t
+                await writer.wait_closed()
+            except asyncio.CancelledError:
+                pass
+            # The server may have taken the connection: it sees it end.
+            await asyncio.sleep_ms(10)
+            assert descriptor() == m, k
+            assert len(core._streams) == 1
+    assert descriptor() == n and not core._streams
+
+
+@needs("sockets")
+async def test_cancelled_start_server_leaks_nothing():
+    n = descriptor()
+    for k in range(4):
+        t = asyncio.create_task(serve(echo))
+        await passes(k)
+        t.cancel()
+        try:
+            server = await t
+            server.close()
+            await server.wait_closed()
+        except asyncio.CancelledError:
+            await passes(3)
+        assert descriptor() == n and not core._streams and len(core._tasks) == 1, k
+
+
+@needs("sockets")
+async def test_taken_port_is_refused():
+    """Stock 1.29: one socket leaked each time."""
+    async with await serve(echo):
+        n = descriptor()
+        for _ in range(3):
+            assert (await araises(OSError, serve(echo))).errno == errno.EADDRINUSE
+            assert descriptor() == n
+
+
+async def fail(reader, writer):
+    raise ValueError("callback")
+
+
+def fail_at_once(reader, writer):
+    raise ValueError("callback")
+
+
+def no_coroutine(reader, writer):
+    pass
+
+
+async def fail_after_a_read(reader, writer):
+    await reader.read(1)
+    raise ValueError("callback")
+
+
+async def end_of(cb, send=b""):
+    # What a client gets from a server with this callback; twice, as the first must not stop it.
+    async with await serve(cb):
+        for _ in range(2):
+            reader, writer = await connect()
+            if send:
+                writer.write(send)
+            assert await asyncio.wait_for_ms(reader.read(), 500) == b""
+            await writer.wait_closed()
+    assert not core._streams and len(core._tasks) == 1
+
+
+@needs("sockets")
+async def test_exception_in_a_callback_closes_the_connection():
+    """Stock 1.29: it stays open."""
+    reports = quiet()
+    await end_of(fail)
+    await end_of(fail_after_a_read, b"x")
+    assert [type(e) for e in reports] == [ValueError] * 4
+
+
+@needs("sockets")
+async def test_callback_that_is_no_coroutine_closes_the_connection():
+    """Stock 1.29: it stays open, and the server stops."""
+    reports = quiet()
+    await end_of(fail_at_once)
+    await end_of(no_coroutine)
+    assert [type(e) for e in reports] == [ValueError] * 2 + [TypeError] * 2
+
+
+@needs("sockets")
+async def test_cancelled_callback_closes_the_connection():
+    """Stock 1.29: it stays open."""
+    reports = quiet()
+    for k in range(5):
+        tasks = []
+
+        async def cb(reader, writer):
+            tasks.append(asyncio.current_task())
+            await reader.read(1)
+
+        async with await serve(cb):
+            reader, writer = await connect()
+            while not tasks:
+                await passes(1)
+            await passes(k)
+            tasks[0].cancel()
+            await araises(asyncio.CancelledError, tasks[0])  # and others may await it
+            assert await asyncio.wait_for_ms(reader.read(), 500) == b""
+            await writer.wait_closed()
+    assert not reports
+
+
+@needs("sockets")
+async def test_connection_of_a_callback_that_returns_stays_open():
+    kept = []
+
+    async def cb(reader, writer):
+        kept.append(writer)
+
+    async with await serve(cb):
+        reader, writer = await connect()
+        while not kept:
+            await passes(1)
+        await passes(3)
+        kept[0].write(b"x")
+        assert await asyncio.wait_for_ms(reader.read(1), 500) == b"x"
+        await kept[0].wait_closed()
+        await writer.wait_closed()
+
+
+def reads(stream):
+    # Every kind of wait for the peer.
+    return (
+        stream.read(4),
+        stream.read(),
+        stream.readexactly(4),
+        stream.readline(),
+        stream.readinto(bytearray(4)),
+    )
+
+
+async def hold(reader, writer):
+    # Keeps the connection open.
+    held.append(writer)
+
+
+held = []
+
+
+@needs("sockets")
+async def test_closed_under_a_reader_ends_its_wait():
+    async with await serve(hold):
+        for raw in (False, True):
+            for i in range(5):
+                reader, writer = await connect()
+                for j, read in enumerate(reads(reader)):
+                    if j == i:
+                        t = asyncio.create_task(read)
+                await passes(2)
+                if raw:
+                    reader.s.close()
+                else:
+                    await writer.wait_closed()
+                await araises(OSError, asyncio.wait_for_ms(t, 500))
+                assert len(core._streams) == 1
+    while held:
+        await held.pop().wait_closed()
+
+
+@needs("sockets")
+async def test_hang_up_ends_every_kind_of_wait():
+    async with await serve(hold):
+        for i in range(5):
+            reader, writer = await connect()
+            for j, read in enumerate(reads(reader)):
+                if j == i:
+                    t = asyncio.create_task(read)
+            while not held:
+                await passes(1)
+            await held.pop().wait_closed()
+            try:
+                assert not await asyncio.wait_for_ms(t, 500)
+            except EOFError:
+                assert i == 2
+            await writer.wait_closed()
+    assert not core._streams
+
+
+@needs("sockets")
+async def test_hang_up_under_a_writer_ends_its_wait():
+    async with await serve(hold):
+        reader, writer = await connect()
+        data = bytes(50000)
+        for _ in range(100):
+            writer.write(data)
+            if writer.out_buf:
+                break
+        t = asyncio.create_task(writer.drain())
+        await asyncio.sleep_ms(5)
+        assert not t.done()
+        await held.pop().wait_closed()
+        e = await araises(OSError, asyncio.wait_for_ms(t, 500))
+        assert e.errno in (errno.ECONNRESET, 32)  # EPIPE
+        await writer.wait_closed()
+    assert not core._streams
+
+
+@needs("sockets")
+async def test_large_transfer_arrives_whole():
+    async def cb(reader, writer):
+        buf = bytes(range(250)) * 40
+        for _ in range(10):
+            writer.write(buf, copy=False)
+            await writer.drain()
+        await writer.wait_closed()
+
+    async with await serve(cb):
+        reader, writer = await connect()
+        n = 0
+        while True:
+            data = await reader.read(3000)
+            if not data:
+                break
+            assert data[0] == n % 250
+            n += len(data)
+        assert n == 100000
+        await writer.wait_closed()
+    gc.collect()
+
+
+@needs("sockets")
+async def test_close_stops_the_server_only():
+    server = await serve(echo)
+    reader, writer = await connect()
+    await passes(3)
+    server.close()
+    server.close()
+    await server.wait_closed()
+    await server.wait_closed()
+    writer.write(b"x")
+    assert await asyncio.wait_for_ms(reader.read(1), 500) == b"x"
+    await writer.wait_closed()
+    await araises(OSError, connect())
+
+
+# A self-signed certificate for localhost and its key, DER in base64: for this test only.
+CERT = (
+    "MIIBfzCCASWgAwIBAgIUaZuxFKbB62bZzokXZy9H6jY6FNQwCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJbG9jYWxob3N0"
+    "MCAXDTI2MTEzMDE0MDMxNVoYDzIxMjYxMTA2MTQwMzE1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIB"
+    "BggqhkjOPQMBBwNCAAQwgw0IxvRGZW/NMRWmEAhfO6vfXrFFRLoa524dxESTBHsXV9+d64dHudy2Kgcwt7ZNmICnfPuQ"
+    "8MpSWw8VXjMko1MwUTAdBgNVHQ4EFgQUr6AgP0S6UUpOxoA3DoyqcW69CYYwHwYDVR0jBBgwFoAUr6AgP0S6UUpOxoA3"
+    "DoyqcW69CYYwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEAkhNPfMFt4z8pI9ZyJSyByNumG+QHNHa/"
+    "ex3/5tyH1sMCIDPxMxmUUy0F+WwHzMdcOGU1QoBLwhpolq4WCjlxLV7s"
+)
+KEY = (
+    "MHcCAQEEIAAQAqLGYdGGPG4mgNZTFwC51Q3zWEZkpMRKTOdXnZe0oAoGCCqGSM49AwEHoUQDQgAEMIMNCMb0RmVvzTEV"
+    "phAIXzur316xRUS6GuduHcREkwR7F1ffneuHR7nctioHMLe2TZiAp3z7kPDKUlsPFV4zJA=="
+)
+
+
+@needs("sockets", "ssl")
+async def test_echo_over_tls():
+    import binascii
+    import ssl
+
+    ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ctx.load_cert_chain(binascii.a2b_base64(CERT), binascii.a2b_base64(KEY))
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.verify_mode = ssl.CERT_REQUIRED
+    client.load_verify_locations(cadata=binascii.a2b_base64(CERT))
+    async with await asyncio.start_server(echo, HOST, PORT, ssl=ctx):
+        reader, writer = await asyncio.open_connection(
+            HOST, PORT, ssl=client, server_hostname="localhost"
+        )
+        for i in range(3):
+            writer.write("line %d\n" % i)
+            await writer.drain()
+            assert await asyncio.wait_for(reader.readline(), 2) == b"line %d\n" % i
+        await writer.wait_closed()
+    assert not core._streams

@@ -1,0 +1,227 @@
+# What must work with the heap locked, and must not use it up.
+
+import gc
+import io
+
+import micropython
+
+import asyncio_alt as asyncio
+from asyncio_alt import Event, StreamReader, ThreadSafeFlag, create_task, sleep_ms
+
+
+class Source(io.IOBase):
+    # A stream that is ready when told to be.
+    def __init__(self):
+        self.ready = 0
+
+    def ioctl(self, req, arg):
+        return self.ready if req == 3 else -1
+
+    def readinto(self, buf):
+        self.ready = 0
+        return 1
+
+
+async def locked(passes, wake):
+    # Calls wake(n) in each of so many passes, with the heap locked.
+    await sleep_ms(1)
+    gc.collect()
+    micropython.heap_lock()
+    try:
+        for n in range(passes):
+            wake(n)
+            await sleep_ms(0)
+        await sleep_ms(2)
+    finally:
+        micropython.heap_unlock()
+
+
+def nothing(n):
+    pass
+
+
+async def sleeper(count):
+    while True:
+        await sleep_ms(1)
+        count[0] += 1
+
+
+async def waiter(wait, count):
+    while True:
+        await wait()
+        count[0] += 1
+
+
+async def count_wakeups(wait, wake, passes=100):
+    # How often a task that awaits wait() again and again is woken by wake(n) under lock.
+    count = [0]
+    t = create_task(waiter(wait, count))
+    await locked(passes, wake)
+    assert not t.done(), t.data
+    t.cancel()
+    return count[0]
+
+
+async def test_sleeps_with_the_heap_locked():
+    count = [0]
+    t = create_task(sleeper(count))
+    micropython.heap_lock()
+    try:
+        for _ in range(100):
+            await sleep_ms(0)
+        await sleep_ms(20)
+    finally:
+        micropython.heap_unlock()
+    assert count[0] >= 5, count
+    t.cancel()
+
+
+# The coroutine of a wait() is made by its caller: here by a generator that is made before.
+
+
+class Waits:
+    # Awaits prepared coroutines one after the other.
+    def __init__(self, make, n):
+        self.coros = [make() for _ in range(n)]
+        self.n = 0
+
+    def __call__(self):
+        self.n += 1
+        return self.coros[self.n - 1]
+
+
+async def test_flag_wakes_its_task_with_the_heap_locked():
+    for priority in (False, True):
+        flag = ThreadSafeFlag()
+        waits = Waits(lambda: flag.wait(priority), 110)
+        n = await count_wakeups(waits, lambda n: flag.set())
+        assert n >= 50, (priority, n)
+
+
+async def test_event_wakes_its_task_with_the_heap_locked():
+    ev = Event()
+    waits = Waits(ev.wait, 110)
+
+    def wake(n):
+        ev.set()
+        ev.clear()
+
+    n = await count_wakeups(waits, wake)
+    assert n >= 50, n
+
+
+async def test_stream_wakes_its_task_with_the_heap_locked():
+    # To wait for a stream allocates, as in stock; to be woken by it does not.
+    async def read(reader, buf):
+        await reader.readinto(buf)
+        woken[0] += 1
+
+    def wake(n):
+        sources[n].ready = 1
+
+    for priority in (False, True):
+        woken = [0]
+        sources = [Source() for _ in range(10)]
+        for s in sources:
+            create_task(read(StreamReader(s, priority=priority), bytearray(1)))
+        await locked(10, wake)
+        assert woken == [10], (priority, woken)
+
+
+async def test_flag_is_seen_with_the_heap_locked_when_the_loop_takes_calls():
+    asyncio.get_event_loop().call_soon_threadsafe(nothing, 0)
+    flag = ThreadSafeFlag()
+    n = await count_wakeups(Waits(flag.wait, 110), lambda n: flag.set())
+    assert n >= 50, n
+
+
+async def test_flag_set_before_the_wait_with_the_heap_locked():
+    flag = ThreadSafeFlag()
+    waits = Waits(flag.wait, 50)
+    micropython.heap_lock()
+    try:
+        for _ in range(50):
+            flag.set()
+            await waits()
+    finally:
+        micropython.heap_unlock()
+
+
+@needs("threads")
+async def test_flag_set_by_a_thread_with_the_heap_locked():
+    import _thread
+
+    flag = ThreadSafeFlag()
+    wait = flag.wait()
+    todo = bytearray(1)
+
+    def thread():
+        while not todo[0]:
+            pass
+        flag.set()  # the lock on the heap is each thread's own
+        todo[0] = 2
+
+    def locking_thread():
+        micropython.heap_lock()
+        thread()
+        micropython.heap_unlock()
+
+    _thread.start_new_thread(locking_thread, ())
+    await sleep_ms(5)
+    micropython.heap_lock()
+    todo[0] = 1
+    try:
+        await wait
+    finally:
+        micropython.heap_unlock()
+    assert todo[0]
+
+
+async def test_sleeping_tasks_use_up_no_heap():
+    count = [0]
+    tasks = [create_task(sleeper(count)) for _ in range(3)]
+    await sleep_ms(5)
+    gc.collect()
+    gc.disable()
+    before = gc.mem_alloc()
+    for _ in range(1000):
+        await sleep_ms(0)
+    used = gc.mem_alloc() - before
+    gc.enable()
+    assert used < 1000, used
+    for t in tasks:
+        t.cancel()
+
+
+async def test_waiting_flags_use_up_no_heap():
+    flag = ThreadSafeFlag()
+    waits = Waits(flag.wait, 210)
+    t = create_task(waiter(waits, [0]))
+    await sleep_ms(1)
+    gc.collect()
+    gc.disable()
+    before = gc.mem_alloc()
+    for _ in range(200):
+        flag.set()
+        await sleep_ms(0)
+    used = gc.mem_alloc() - before
+    gc.enable()
+    assert used < 200, used
+    t.cancel()
+
+
+async def test_ended_tasks_are_forgotten():
+    async def task():
+        await sleep_ms(0)
+
+    async def round():
+        for _ in range(100):
+            await create_task(task())
+
+    await round()
+    gc.collect()
+    before = gc.mem_alloc()
+    await round()
+    gc.collect()
+    assert gc.mem_alloc() - before < 1000
+    assert len(asyncio.core._tasks) == 1

@@ -1,0 +1,341 @@
+# run() and the Loop: what starts, ends and reports tasks.
+
+import io
+import time
+
+import asyncio_alt as asyncio
+from asyncio_alt import Event, create_task, sleep_ms
+
+
+class Quiet(io.IOBase):
+    # A stream that is never ready.
+    def ioctl(self, req, arg):
+        return 0 if req == 3 else -1
+
+
+class Reports:
+    # Collects what goes to the exception handler.
+    def __init__(self):
+        self.got = []
+        asyncio.get_event_loop().set_exception_handler(self.handler)
+
+    def handler(self, loop, context):
+        self.got.append(context)
+
+
+async def fail(exc):
+    raise exc
+
+
+async def background(out):
+    try:
+        while True:
+            out.append("runs")
+            await sleep_ms(1)
+    finally:
+        out.append("finally")
+
+
+def test_tasks_end_with_their_run():
+    """Stock: the task goes on in the next run(), which sees it run."""
+    out = []
+
+    async def main():
+        create_task(background(out))
+        await sleep_ms(20)
+        return "result"
+
+    assert asyncio.run(main()) == "result"
+    assert out[0] == "runs" and out[-1] == "finally"
+    out.clear()
+    asyncio.run(sleep5())
+    assert not out
+
+
+async def sleep5():
+    await sleep_ms(20)
+
+
+def test_tasks_end_when_main_raises():
+    """Stock: no finally block runs, and the task goes on in the next run()."""
+    for exc in (ValueError("main"), KeyboardInterrupt()):
+        out = []
+
+        async def main():
+            create_task(background(out))
+            await sleep_ms(2)
+            raise exc
+
+        raises(type(exc), asyncio.run, main())
+        assert out[-1] == "finally"
+        out.clear()
+        asyncio.run(sleep5())
+        assert not out
+
+
+def test_tasks_end_when_another_task_is_interrupted():
+    # As by Ctrl-C: the exception comes out of run(), main and the others are cancelled.
+    out = []
+
+    async def main():
+        create_task(background(out))
+        create_task(fail(KeyboardInterrupt()))
+        try:
+            await sleep_ms(1000)
+        finally:
+            out.append("main")
+
+    raises(KeyboardInterrupt, asyncio.run, main())
+    assert sorted(out[-2:]) == ["finally", "main"]
+    asyncio.run(sleep5())
+
+
+def test_finally_blocks_may_wait_and_start_tasks():
+    out = []
+
+    async def after():
+        await sleep_ms(2)
+        out.append("after")
+
+    async def task():
+        try:
+            await Event().wait()
+        finally:
+            await sleep_ms(2)
+            out.append("waited")
+            await create_task(after())
+
+    async def main():
+        create_task(task())
+        await sleep_ms(1)
+
+    asyncio.run(main())
+    assert out == ["waited", "after"]
+
+
+def test_a_task_that_swallows_the_cancel_does_not_hang_run():
+    async def stubborn():
+        while True:
+            try:
+                await Event().wait()
+            except asyncio.CancelledError:
+                pass
+
+    async def main():
+        create_task(stubborn())
+        await sleep_ms(1)
+        return 1
+
+    assert asyncio.run(main()) == 1
+    asyncio.run(sleep5())
+
+
+def test_run_inside_a_task_is_refused_and_the_loop_goes_on():
+    """Stock: the inner run() works and leaves no current task; the next await of the outer one
+    crashes the interpreter (segmentation fault)."""
+    out = []
+
+    async def main():
+        t = create_task(background(out))
+        coro = sleep5()
+        raises(RuntimeError, asyncio.run, coro, match="running event loop")
+        loop = asyncio.get_event_loop()
+        raises(RuntimeError, loop.run_until_complete, coro, match="running")
+        raises(RuntimeError, loop.run_forever, match="running")
+        raises(RuntimeError, loop.close, match="running")
+        me = asyncio.current_task()
+        await coro
+        assert asyncio.current_task() is me
+        assert not t.done() and out.count("runs") > 1
+
+    asyncio.run(main())
+
+
+def test_new_event_loop_inside_a_task_changes_nothing():
+    """Stock: the other tasks never run again, and a main that waits for one of them hangs."""
+
+    async def main():
+        out = []
+        t = create_task(background(out))
+        await sleep_ms(0)
+        asyncio.new_event_loop()
+        await sleep_ms(20)
+        assert out.count("runs") > 1
+        t.cancel()
+
+    asyncio.run(main())
+
+
+def test_closed_loop_forgets_its_tasks():
+    out = []
+    loop = asyncio.get_event_loop()
+    loop.create_task(background(out))
+    loop.run_until_complete(sleep5())
+    loop.close()
+    out.clear()
+    loop.run_until_complete(sleep5())
+    assert not out
+
+
+def test_run_until_complete_leaves_the_other_tasks_for_the_next_run():
+    # As in stock and CPython: only run() ends them.
+    out = []
+    loop = asyncio.get_event_loop()
+    loop.create_task(background(out))
+    loop.run_until_complete(sleep5())
+    assert "finally" not in out
+    out.clear()
+    loop.run_until_complete(sleep5())
+    assert "runs" in out
+    loop.close()
+
+
+def test_run_until_complete_of_an_ended_task_gives_its_result():
+    async def result():
+        return 7
+
+    loop = asyncio.get_event_loop()
+    t = loop.create_task(result())
+    f = loop.create_task(fail(ValueError("late")))
+    f.state  # a report of it is due in the next run
+    assert loop.run_until_complete(t) == 7
+    assert loop.run_until_complete(t) == 7
+    raises(ValueError, loop.run_until_complete, f)
+    loop.close()
+
+
+def test_run_forever_runs_until_stop():
+    n = 0
+
+    async def task():
+        nonlocal n
+        while True:
+            n += 1
+            if n == 5:
+                loop.stop()
+            await sleep_ms(1)
+
+    loop = asyncio.get_event_loop()
+    loop.create_task(task())
+    loop.run_forever()
+    assert n == 5
+    n = 0
+    loop.run_forever()
+    assert n == 5
+    loop.stop()  # does nothing
+    loop.close()
+
+
+def test_stop_from_a_callback_ends_run_forever():
+    loop = asyncio.get_event_loop()
+    loop.call_soon_threadsafe(loop.stop)
+    loop.run_forever()
+
+
+async def test_waiting_for_io_alone_neither_raises_nor_spins():
+    """Stock: sleeps too; its power mode elsewhere raised "empty heap" here."""
+    counts = []
+
+    class Counting(Quiet):
+        def ioctl(self, req, arg):
+            if req == 3:
+                counts.append(time.ticks_ms())
+            # Ready after 100 ms.
+            done = req == 3 and time.ticks_diff(time.ticks_ms(), counts[0]) > 100
+            return 1 if done else 0 if req == 3 else -1
+
+        def read(self, n):
+            return b"x"
+
+    assert await asyncio.StreamReader(Counting()).read(1) == b"x"
+    assert len(counts) < 200
+
+
+def test_exception_never_retrieved_is_reported_once():
+    reports = Reports()
+
+    async def main():
+        t = create_task(fail(ValueError("unseen")))
+        await sleep_ms(20)
+        assert len(reports.got) == 1
+        assert isinstance(reports.got[0]["exception"], ValueError)
+        assert reports.got[0]["future"] is t
+        assert "never" in reports.got[0]["message"] or "wasn't" in reports.got[0]["message"]
+        await araises(ValueError, t)
+        await sleep_ms(20)
+
+    asyncio.run(main())
+    assert len(reports.got) == 1
+
+
+def test_exception_retrieved_is_not_reported():
+    reports = Reports()
+
+    async def main():
+        t = create_task(fail(ValueError("seen")))
+        await araises(ValueError, t)
+        late = create_task(fail(ValueError("seen in the same pass")))
+        create_task(look(late))
+        await sleep_ms(20)
+        t = create_task(fail(asyncio.CancelledError()))
+        await sleep_ms(20)
+
+    async def look(t):
+        await araises(ValueError, t)
+
+    asyncio.run(main())
+    assert not reports.got, reports.got
+
+
+def test_exception_of_a_task_that_ends_just_before_main_is_reported():
+    """Stock: reported in the next run() at best."""
+    reports = Reports()
+
+    async def main():
+        create_task(fail(ValueError("last")))
+        await sleep_ms(0)
+
+    asyncio.run(main())
+    assert len(reports.got) == 1
+
+
+def test_exception_in_the_exception_handler_does_not_end_the_loop():
+    """Stock: it comes out of run()."""
+
+    def handler(loop, context):
+        raise KeyError("in the handler")
+
+    loop = asyncio.get_event_loop()
+    assert loop.get_exception_handler() is None
+    loop.set_exception_handler(handler)
+    assert loop.get_exception_handler() is handler
+
+    async def main():
+        create_task(fail(ValueError("unseen")))
+        await sleep_ms(20)
+        return 1
+
+    assert asyncio.run(main()) == 1
+    loop.set_exception_handler(None)
+    assert loop.get_exception_handler() is None
+
+
+def test_exception_of_main_comes_out_of_run_and_is_not_reported():
+    reports = Reports()
+    raises(ValueError, asyncio.run, fail(ValueError("main")), match="main")
+    assert not reports.got
+
+
+async def test_current_task_is_the_task_that_runs():
+    async def me():
+        return asyncio.current_task()
+
+    t = create_task(me())
+    assert await t is t
+    assert asyncio.current_task() is not t
+
+
+def test_outside_a_loop_there_is_no_current_task():
+    raises(RuntimeError, asyncio.current_task, match="no running event loop")
+    asyncio.run(sleep5())
+    raises(RuntimeError, asyncio.current_task, match="no running event loop")

@@ -1,0 +1,173 @@
+# Queue: as CPython's.
+
+import micropython
+
+import asyncio_alt as asyncio
+from asyncio_alt import core
+
+
+async def passes(n):
+    for _ in range(n):
+        await asyncio.sleep_ms(0)
+
+
+async def cancel(task):
+    # Cancels the task; returns [its result] if it had ended nevertheless, else [].
+    task.cancel()
+    try:
+        return [await task]
+    except asyncio.CancelledError:
+        return []
+
+
+def idle(q):
+    return not (q._getters.peek() or q._putters.peek() or q._joiners.peek())
+
+
+async def test_without_waiting():
+    q = asyncio.Queue(maxsize=2)
+    assert q.empty() and not q.full() and q.qsize() == 0 and q.maxsize == 2
+    raises(asyncio.QueueEmpty, q.get_nowait)
+    q.put_nowait(1)
+    await q.put(None)
+    assert q.full() and q.qsize() == 2
+    raises(asyncio.QueueFull, q.put_nowait, 3)
+    assert q.get_nowait() == 1
+    assert await q.get() is None
+    assert q.empty()
+    for maxsize in (0, -1):
+        q = asyncio.Queue(maxsize)
+        for i in range(20):
+            q.put_nowait(i)
+        assert not q.full()
+    raises(TypeError, asyncio.Queue, "1", match="maxsize")
+
+
+async def test_items_and_tasks_keep_their_order():
+    q = asyncio.Queue(1)
+    got = []
+
+    async def get(i):
+        got.append((i, await q.get()))
+
+    for i in range(3):
+        asyncio.create_task(get(i))
+    await passes(1)
+    for i in range(3):
+        await q.put(i)
+    await passes(3)
+    assert got == [(0, 0), (1, 1), (2, 2)]
+    for i in range(4):
+        asyncio.create_task(q.put(i))
+    await passes(2)
+    for i in range(4):
+        assert await q.get() == i
+    assert idle(q)
+
+
+async def test_producer_and_consumer():
+    q = asyncio.Queue(3)
+
+    async def produce():
+        for i in range(20):
+            await q.put(i)
+            if i % 3 == 0:
+                await passes(1)
+
+    async def consume():
+        for i in range(20):
+            assert await q.get() == i
+            assert q.qsize() <= 3
+            if i % 4 == 0:
+                await passes(2)
+
+    await asyncio.gather(produce(), consume())
+    assert q.empty() and idle(q)
+
+
+async def test_join_waits_for_task_done():
+    q = asyncio.Queue()
+    await q.join()
+    raises(ValueError, q.task_done)
+    q.put_nowait(1)
+    q.put_nowait(2)
+    joins = [asyncio.create_task(q.join()) for _ in range(3)]
+    await passes(1)
+    await q.get()
+    q.task_done()
+    await q.get()
+    await cancel(joins.pop(1))
+    await passes(2)
+    assert not any(t.done() for t in joins)
+    q.task_done()
+    await passes(2)
+    assert all(t.done() for t in joins) and idle(q)
+    raises(ValueError, q.task_done)
+
+
+async def test_cancelled_get_loses_no_item():
+    for n in range(1, 4):
+        for before in range(3):
+            for after in range(3):
+                q = asyncio.Queue()
+                tasks = [asyncio.create_task(q.get()) for _ in range(n)]
+                await passes(before)
+                q.put_nowait(7)
+                await passes(after)
+                got = await cancel(tasks.pop(0))
+                await passes(3)
+                if n > 1 and not got:
+                    # The next one has got it.
+                    assert tasks[0].done()
+                while tasks:
+                    got += await cancel(tasks.pop(0))
+                while not q.empty():
+                    got.append(q.get_nowait())
+                assert got == [7] and idle(q), (n, before, after)
+
+
+async def test_cancelled_put_loses_no_room():
+    for before in range(3):
+        for after in range(3):
+            q = asyncio.Queue(1)
+            q.put_nowait(0)
+            tasks = [asyncio.create_task(q.put(i)) for i in (1, 2)]
+            await passes(before)
+            q.get_nowait()
+            await passes(after)
+            put = await cancel(tasks[0])
+            await passes(3)
+            got = [q.get_nowait()]
+            await passes(2)
+            assert tasks[1].done()
+            if put:
+                got.append(q.get_nowait())
+            assert got == ([1, 2] if put else [2]) and q.empty() and idle(q)
+
+
+async def test_getter_and_its_putter_cancelled_in_one_pass():
+    q = asyncio.Queue(1)
+    q.put_nowait(1)
+    putters = [asyncio.create_task(q.put(i)) for i in (2, 3)]
+    await passes(1)
+    assert q.get_nowait() == 1
+    putters[0].cancel()
+    getters = [asyncio.create_task(q.get()) for _ in range(2)]
+    await passes(2)
+    assert await asyncio.wait_for_ms(getters[0], 100) == 3
+    assert not getters[1].done()
+    q.put_nowait(4)
+    assert await getters[1] == 4
+    await cancel(putters[0])
+    assert idle(q) and len(core._tasks) == 1
+
+
+@needs("schedule")
+async def test_put_from_a_scheduled_callback_wakes_the_getter():
+    q = asyncio.Queue()
+    for _ in range(2):
+        t = asyncio.create_task(q.get())
+        await passes(1)
+        micropython.schedule(q.put_nowait, 7)
+        assert await asyncio.wait_for_ms(t, 500) == 7
+    assert idle(q)

@@ -1,0 +1,252 @@
+# TaskQueue and Task: tasks in C and in Python alike.
+
+import time
+
+import asyncio_alt as asyncio
+from asyncio_alt import create_task, sleep_ms
+from asyncio_alt.core import Task, TaskQueue, ticks_add, ticks_diff
+
+
+def random(state=[12345]):
+    state[0] = (state[0] * 1103515245 + 12345) & 0x3FFFFFFF
+    return state[0] >> 8
+
+
+async def nothing():
+    pass
+
+
+def tasks(n):
+    coro = nothing()
+    return [Task(coro) for _ in range(n)]
+
+
+def check(base, spread, steps):
+    # Random pushes, pops and removals, against a list in the order that is due.
+    queue = TaskQueue()
+    free = tasks(25)
+    model = []
+    for _ in range(steps):
+        what = random() % 5
+        if free and what < 2 + (len(model) < 3):
+            t = free.pop(random() % len(free))
+            key = ticks_add(base, random() % spread)
+            queue.push(t, key)
+            assert t.ph_key == key and t.data is None
+            i = len(model)
+            while i and ticks_diff(model[i - 1].ph_key, key) > 0:
+                i -= 1
+            model.insert(i, t)
+        elif model and what == 4:
+            t = model.pop(random() % len(model))
+            queue.remove(t)
+            free.append(t)
+        elif model:
+            t = model.pop(0)
+            assert queue.pop() is t
+            free.append(t)
+        assert queue.peek() is (model[0] if model else None)
+    for t in model:
+        assert queue.pop() is t
+    assert queue.peek() is None
+
+
+def test_queue_gives_the_earliest_task():
+    check(1000, 10000, 1500)
+
+
+def test_queue_keeps_the_order_of_equal_keys():
+    check(1000, 1, 500)
+    check(1000, 3, 1500)
+
+
+def test_queue_keeps_its_order_across_the_wrap():
+    check(ticks_add(0, -5), 10, 1000)
+    check(ticks_add(0, -500), 1000, 1000)
+
+
+def test_queue_push_without_a_key_is_now():
+    queue = TaskQueue()
+    a, b, c = tasks(3)
+    before = time.ticks_ms()
+    queue.push(a)
+    assert 0 <= ticks_diff(a.ph_key, before) < 1000
+    queue.push(b, ticks_add(before, -1000))
+    queue.push(c, ticks_add(before, 100000))
+    assert [queue.pop(), queue.pop(), queue.pop()] == [b, a, c]
+
+
+def test_empty_queue_has_nothing_to_pop():
+    queue = TaskQueue()
+    assert queue.peek() is None
+    raises(IndexError, queue.pop, match="empty heap")
+
+
+def test_queue_of_many_is_left_in_order():
+    # All at once, first in first out: what a pass with many ready tasks does.
+    queue = TaskQueue()
+    all = tasks(100)
+    for t in all:
+        queue.push(t, 7)
+    for t in all[::3]:
+        queue.remove(t)
+    assert [queue.pop() for i in range(100) if i % 3] == [all[i] for i in range(100) if i % 3]
+
+
+async def test_awaited_task_gives_its_result_as_often_as_asked():
+    async def result():
+        await sleep_ms(1)
+        return 42
+
+    t = create_task(result())
+    assert not t.done()
+    assert await t == 42
+    assert t.done()
+    assert await t == 42
+
+
+async def test_awaited_task_raises_its_exception_as_often_as_asked():
+    async def fail():
+        await sleep_ms(1)
+        raise ValueError("so")
+
+    t = create_task(fail())
+    await araises(ValueError, t, match="so")
+    await araises(ValueError, t, match="so")
+
+
+async def test_many_wait_for_one_task_and_go_on_in_order():
+    async def result():
+        await sleep_ms(5)
+        return 1
+
+    async def wait(i):
+        assert await t == 1
+        out.append(i)
+
+    out = []
+    t = create_task(result())
+    waits = [create_task(wait(i)) for i in range(4)]
+    for w in waits:
+        await w
+    assert out == [0, 1, 2, 3]
+
+
+async def test_cancelled_task_gets_the_exception_where_it_waits():
+    out = []
+
+    async def task(awaitable):
+        try:
+            await awaitable
+        except asyncio.CancelledError:
+            out.append("cancelled")
+            raise
+        finally:
+            out.append("finally")
+
+    for make in (
+        lambda: sleep_ms(100000),
+        lambda: asyncio.Event().wait(),
+        lambda: asyncio.ThreadSafeFlag().wait(),
+        lambda: create_task(forever()),
+    ):
+        out.clear()
+        t = create_task(start(task, make))
+        await sleep_ms(0)
+        assert t.cancel() is True
+        await araises(asyncio.CancelledError, t)
+        assert out == ["cancelled", "finally"]
+        assert t.cancel() is False
+
+
+async def forever():
+    while True:
+        await sleep_ms(1000)
+
+
+async def start(task, make):
+    await task(make())
+
+
+async def test_task_cancelled_before_it_ran_never_runs():
+    out = []
+
+    async def task():
+        out.append(1)
+
+    t = create_task(task())
+    t.cancel()
+    await araises(asyncio.CancelledError, t)
+    assert not out and t.done()
+
+
+async def test_task_that_swallows_the_cancel_goes_on():
+    async def task():
+        try:
+            await sleep_ms(100000)
+        except asyncio.CancelledError:
+            pass
+        await sleep_ms(1)
+        return "went on"
+
+    t = create_task(task())
+    await sleep_ms(0)
+    t.cancel()
+    assert await t == "went on"
+
+
+async def test_cancel_reaches_the_task_at_the_end_of_the_chain():
+    out = []
+
+    async def inner():
+        try:
+            await sleep_ms(100000)
+        except asyncio.CancelledError:
+            out.append("inner")
+            raise
+
+    async def outer():
+        t = create_task(inner())
+        try:
+            await t
+        except asyncio.CancelledError:
+            out.append("outer")
+            raise
+
+    t = create_task(outer())
+    await sleep_ms(0)
+    await sleep_ms(0)
+    t.cancel()
+    await araises(asyncio.CancelledError, t)
+    assert out == ["inner", "outer"]
+
+
+async def test_cancelled_waiter_of_a_task_with_other_waiters():
+    # As in stock: the cancel goes to the awaited task, and so to all that wait for it.
+    async def wait():
+        return await t
+
+    t = create_task(forever())
+    waits = [create_task(wait()) for _ in range(2)]
+    await sleep_ms(0)
+    waits[0].cancel()
+    for w in waits:
+        await araises(asyncio.CancelledError, w)
+    assert t.done()
+
+
+async def test_task_cannot_cancel_itself():
+    raises(RuntimeError, asyncio.current_task().cancel, match="can't cancel self")
+    await sleep_ms(0)
+
+
+async def test_sleeping_tasks_wake_in_the_order_of_their_deadlines():
+    async def task(ms):
+        await sleep_ms(ms)
+        out.append(ms)
+
+    out = []
+    delays = [90, 30, 60, 0, 120]
+    for t in [create_task(task(ms)) for ms in delays]:
+        await t
+    assert out == sorted(delays)

