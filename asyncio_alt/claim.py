@@ -3,8 +3,9 @@
 The C module _asyncio keeps one context for all packages that use it, so tasks of two of them in
 one program crash the interpreter."""
 
-from . import core
 import sys
+
+from . import core
 
 _USE = "asyncio_alt runs this program's tasks: call asyncio_alt.install() before other imports"
 

@@ -4,7 +4,10 @@ from time import ticks_ms as ticks, ticks_diff, ticks_add
 import sys, select
 
 if sys.platform in ("linux", "darwin"):
-    from . import wake_unix as _bell
+    try:
+        from . import wake_unix as _bell
+    except OSError:  # there is no network, not even the loopback
+        from . import wake as _bell
 else:
     from . import wake as _bell
 
@@ -151,6 +154,12 @@ def _report(message, exc, task=None):
     Loop.call_exception_handler({"message": message, "exception": exc, "future": task})
 
 
+def _heir(t):
+    # The key for a task that goes on because t ended: priority is handed on.
+    now = ticks()
+    return t.ph_key if ticks_diff(t.ph_key, now) <= _ahead else now
+
+
 _ENDS = (CancelledError, StopIteration)  # what a task ends with when nothing is wrong
 
 
@@ -164,7 +173,7 @@ def _end(t, er, awaited):
         awaited = True
     elif waiting is not True:
         while waiting.peek():
-            _push(waiting.pop())
+            _push(waiting.pop(), _heir(t))
             awaited = True
     if not awaited:
         if waiting is True:
@@ -293,8 +302,8 @@ def run_until_complete(main_task=None):
                     if isinstance(er, StopIteration):
                         return er.value
                     raise er
-            except BaseException:
-                _tasks.discard(t)
+            except BaseException as er:
+                _end(t, er, True)
                 raise
     finally:
         cur_task = None

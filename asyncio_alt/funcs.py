@@ -18,7 +18,7 @@ class _Waker:
     def send(self, _):
         if self.task.data is None:
             core._task_queue.remove(self.task)
-            core._push(self.task)
+            core._push(self.task, core._heir(core.cur_task))
         raise StopIteration
 
 
@@ -31,12 +31,15 @@ def wait_for(aw, timeout, sleep=core.sleep):  # async
         sgen = sleep(timeout)
         key = sgen.state
         sgen.state = None
-    aw = core._promote_to_task(aw)
+    me = core.cur_task or core.current_task()
+    if not isinstance(aw, core.Task):
+        aw = core.create_task(aw)
+        core._task_queue.remove(aw)
+        core._push(aw, core._heir(me))
     if timeout is None or not aw.state:
         return (yield from aw)
     iter(aw)  # makes its state a queue
     waiting = aw.state
-    me = core.cur_task
     waker = core.Task(_Waker(me), core.__dict__)
     waiting.push(waker)
     waker.data = waiting
@@ -84,7 +87,7 @@ def gather(*aws, return_exceptions=False):  # async
         elif left:
             return
         if me.data is _Park:
-            core._push(me)
+            core._push(me, core._heir(t))
 
     tasks = [core._promote_to_task(aw) for aw in aws]
     try:

@@ -1,7 +1,8 @@
 """Loop: the event loop as an object, its exception handler and callbacks from threads."""
 
-from . import core
 import sys
+
+from . import core
 
 try:
     from _thread import allocate_lock, get_ident

@@ -1,7 +1,7 @@
 """The Doorbell of the unix port; its contract is in wake.py."""
 
-from _thread import allocate_lock
 import socket
+from _thread import allocate_lock
 
 once = None  # a poll costs a system call here: a __next__ in Python is faster
 idle = 3  # a scheduled callback does not end a poll: look after it
@@ -11,14 +11,16 @@ stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
 def _bind():
-    port = id(stream) >> 5
-    while True:
-        addr = socket.getaddrinfo("127.0.0.1", 49152 + (port & 16383))[0][-1]
+    port = 49152 + (id(stream) >> 5 & 8191)
+    for port in range(port, port + 1000):
+        addr = socket.getaddrinfo("127.0.0.1", port)[0][-1]
         try:
             stream.bind(addr)
             break
         except OSError:
-            port += 1
+            pass
+    else:
+        raise OSError("no free UDP port")
     stream.connect(addr)
     stream.setblocking(False)
 

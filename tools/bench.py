@@ -62,7 +62,7 @@ class Experiment:
 
 _LIMITS = ("required", "aim")
 _US, _MS, _BYTES = "µs", "ms", "bytes"
-_BUSY = {"busy": 10, "repeats": 4}  # in five repeats: twenty values
+_BUSY = {"busy": 10, "repeats": 4}  # events in each of the repeats
 
 
 def _of_stock(required, aim):
@@ -76,7 +76,7 @@ EXPERIMENTS = {
             (
                 Figure("Pass with 10 ready tasks", _US, "us", **_of_stock(0.67, 0.5)),
                 Figure("Pass while 50 flags are waited for", _US, "us with flags"),
-                Figure("— against none waited for", "times", "times", required=1.15, aim=1),
+                Figure("— against none waited for", "×", "times", required=1.15, aim=1),
                 Figure("Allocated in a pass", _BYTES, "bytes"),
             ),
             {"flags": 50},
@@ -99,7 +99,7 @@ EXPERIMENTS = {
             "latency",
             (
                 Figure("100 ms stream timer, ten busy tasks", _MS, "ms"),
-                Figure("— longest of 20", _MS, "ms", worst, required=106, aim=105),
+                Figure("— longest", _MS, "ms", worst, required=106, aim=105),
                 Figure("— busy tasks' turns before it, at most", "", "turns", worst),
             ),
             {"source": "timer", **_BUSY},
@@ -109,7 +109,7 @@ EXPERIMENTS = {
             "latency",
             (
                 Figure("Lateness of a flag, ten busy tasks", _MS, "late"),
-                Figure("— latest of 20", _MS, "late", worst, required=6),
+                Figure("— latest", _MS, "late", worst, required=6),
             ),
             {"source": "flag", **_BUSY},
             {"mode": "priority"},
@@ -127,7 +127,7 @@ _FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5
 
 def add_arguments(parser):
     parser.add_argument("--target", choices=EXPERIMENTS, default="unix", help="(default: unix)")
-    parser.add_argument("--repeats", type=_count, default=5, metavar="N", help="(default: 5)")
+    parser.add_argument("--repeats", type=repeats, default=5, metavar="N", help="(default: 5)")
     parser.add_argument(
         "-o",
         dest="folder",
@@ -138,7 +138,7 @@ def add_arguments(parser):
     )
 
 
-def _count(text):
+def repeats(text):
     count = int(text)
     if count < 1:
         raise ValueError
@@ -210,7 +210,8 @@ def run(target, script, package, **args) -> dict:
     call = f"\nimport json\nprint(json.dumps(measure({package!r}, **{args!r})))\n"
     result = target.run(text + call)
     if not result.ok:
-        why = "not finished in time" if result.timed_out else result.err.strip().splitlines()[-1:]
+        said = result.err.strip().splitlines() or ["it says nothing"]
+        why = "not finished in time" if result.timed_out else said[-1]
         raise Problem(f"the experiment {script} with {package} on {target.name}: {why}")
     return json.loads(result.out)
 
@@ -243,7 +244,7 @@ def _rounded(value):
 
 
 def _flash(console):
-    """Return the figure of the size in flash in a list, empty if MicroPython's source is not had."""
+    # A list of one figure; of none if stock's source cannot be had.
     try:
         tree = source.tree(None)
     except source.SourceUnavailable as error:
@@ -301,9 +302,9 @@ def number(value: float) -> str:
 
 
 def with_tables(text: str, reports: list[dict]) -> str:
-    """Return a Markdown text with its table of each report's figures brought up to date.
+    """Return a Markdown text with the tables of the reports' figures brought up to date.
 
-    The table of a target stands between the comments `<!-- figures: TARGET -->` and `<!-- end -->`.
+    A table stands between the comments `<!-- figures: TARGET -->` and `<!-- end -->`.
     """
     for report in reports:
         lines = ["| | stock | asyncio_alt | ratio |", "| --- | ---: | ---: | ---: |"]
@@ -359,6 +360,7 @@ def draw(report: dict, path: Path):
         if figure["required"] and figure["limits are for"] == "ratio":
             axes.plot(figure["required"], row, "|", color="0.2", markersize=14)
     axes.set_yticks(range(len(figures)), [figure["name"] for figure in reversed(figures)])
+    axes.set_xticks([0.001, 0.01, 0.1, 1], ["1/1000", "1/100", "1/10", "1"])
     axes.set_xlabel("asyncio_alt / stock asyncio, logarithmic (left is better; | is required)")
     axes.annotate("stock", (1, 1.01), xycoords=("data", "axes fraction"), ha="center", va="bottom")
     axes.grid(axis="x", alpha=0.3)

@@ -90,6 +90,45 @@ def test_tasks_end_when_another_task_is_interrupted():
     asyncio.run(sleep5())
 
 
+def test_main_ends_when_the_task_that_it_awaits_is_interrupted():
+    out = []
+
+    async def main():
+        create_task(background(out))
+        t = create_task(fail(KeyboardInterrupt()))
+        try:
+            await t
+        finally:
+            out.append("main")
+
+    raises(KeyboardInterrupt, asyncio.run, main())
+    assert sorted(out) == ["finally", "main", "runs"], out
+
+
+def test_tasks_end_when_the_poll_is_interrupted():
+    out = []
+
+    class Interrupted(Quiet):
+        n = 0
+
+        def ioctl(self, req, arg):
+            self.n += req == 3
+            if self.n == 3:
+                raise KeyboardInterrupt
+            return super().ioctl(req, arg)
+
+    async def main():
+        create_task(background(out))
+        try:
+            await asyncio.StreamReader(Interrupted()).read(1)
+        finally:
+            out.append("main")
+
+    raises(KeyboardInterrupt, asyncio.run, main())
+    assert sorted(out[-2:]) == ["finally", "main"], out
+    asyncio.run(sleep5())
+
+
 def test_finally_blocks_may_wait_and_start_tasks():
     out = []
 
@@ -143,6 +182,8 @@ def test_run_inside_a_task_is_refused_and_the_loop_goes_on():
         raises(RuntimeError, loop.run_until_complete, coro, match="running")
         raises(RuntimeError, loop.run_forever, match="running")
         raises(RuntimeError, loop.close, match="running")
+        raises(RuntimeError, asyncio.run_until_complete, t, match="running")
+        raises(RuntimeError, asyncio.run_until_complete, match="running")
         me = asyncio.current_task()
         await coro
         assert asyncio.current_task() is me
@@ -158,10 +199,14 @@ def test_new_event_loop_inside_a_task_changes_nothing():
         out = []
         t = create_task(background(out))
         await sleep_ms(0)
-        asyncio.new_event_loop()
+        loop = asyncio.new_event_loop()
+        assert loop is asyncio.get_event_loop()
         await sleep_ms(20)
         assert out.count("runs") > 1
+        await create_task(sleep5())
         t.cancel()
+        await araises(asyncio.CancelledError, t)
+        assert out[-1] == "finally"
 
     asyncio.run(main())
 

@@ -145,6 +145,28 @@ async def test_cancelled_put_loses_no_room():
             assert got == ([1, 2] if put else [2]) and q.empty() and idle(q)
 
 
+async def test_what_another_took_first_is_waited_for_again():
+    q = asyncio.Queue(1)
+    t = asyncio.create_task(q.get())
+    await passes(1)
+    q.put_nowait(1)
+    assert q.get_nowait() == 1  # t has been woken for it
+    await passes(2)
+    assert not t.done()
+    q.put_nowait(2)
+    assert await t == 2
+    q.put_nowait(3)
+    t = asyncio.create_task(q.put(5))
+    await passes(1)
+    assert q.get_nowait() == 3
+    q.put_nowait(4)
+    await passes(2)
+    assert not t.done()
+    assert q.get_nowait() == 4
+    await t
+    assert q.get_nowait() == 5 and idle(q)
+
+
 async def test_getter_and_its_putter_cancelled_in_one_pass():
     q = asyncio.Queue(1)
     q.put_nowait(1)

@@ -99,6 +99,32 @@ async def test_flag_set_by_a_thread_ends_the_sleep_at_once():
     assert not t.done()
 
 
+@needs("threads", "sockets")
+def test_without_a_network_a_thread_ends_the_sleep_too():
+    import sys
+
+    class NoNetwork:
+        AF_INET = SOCK_DGRAM = 0
+
+        def socket(*args):
+            raise OSError(101)
+
+    for name in list(sys.modules):
+        if name.startswith("asyncio"):
+            del sys.modules[name]
+    sys.modules["socket"] = NoNetwork
+    import asyncio_alt as asyncio
+
+    flag = asyncio.ThreadSafeFlag()
+
+    def thread():
+        time.sleep_ms(30)
+        flag.set()
+
+    start(thread)
+    asyncio.run(asyncio.wait_for(flag.wait(), 2))
+
+
 @needs("threads")
 async def test_call_from_a_thread_ends_the_sleep_at_once():
     def thread():
@@ -250,6 +276,33 @@ async def test_call_from_a_scheduled_callback():
         micropython.schedule(lambda n: call(got.append, n), i)
     await sleep_ms(5)
     assert got == [0, 1, 2]
+
+
+@needs("schedule", "threads")
+async def test_no_event_set_by_a_scheduled_callback_is_lost():
+    # The callback interrupts the loop and the waiting task between any two of their steps.
+    import micropython
+
+    total = 3000
+    asked = [0]
+    event = asyncio.Event()
+
+    def callback(n):
+        event.set()
+
+    def thread():
+        seen = 0
+        while seen < total:
+            if asked[0] != seen:
+                seen = asked[0]
+                micropython.schedule(callback, seen)
+
+    start(thread)
+    for n in range(1, total + 1):
+        asked[0] = n
+        # Nothing else waits, so on unix the loop looks after such callbacks.
+        await (event.wait() if n % 7 else create_task(event.wait()))
+        event.clear()
 
 
 async def test_exception_in_a_call_is_reported_and_the_others_run():

@@ -244,6 +244,7 @@ async def test_cancelled_at_every_step():
             # What it waited for has its result, or was cancelled with it.
             try:
                 assert await aw == 7
+                assert k == 0 or k >= n - 1  # it had one pass to go at most
             except asyncio.CancelledError:
                 assert not had_ended
             await passes(3)
@@ -269,6 +270,29 @@ async def test_cancelled_after_the_deadline():
         outer.cancel()
         await araises(asyncio.CancelledError, outer)
         await asyncio.sleep_ms(50)
+        assert len(core._tasks) == 1 and not core._task_queue.peek()
+
+
+async def test_cancelled_one_is_not_woken_by_what_it_waited_for():
+    async def inner():
+        try:
+            await passes(2)
+        except asyncio.CancelledError:
+            await asyncio.sleep_ms(5)
+
+    async def outer():
+        try:
+            await asyncio.wait_for(inner(), 1)
+        except asyncio.CancelledError:
+            begin = time.ticks_ms()
+            await asyncio.sleep_ms(30)
+            return time.ticks_diff(time.ticks_ms(), begin) >= 29
+
+    for k in range(1, 7):
+        t = asyncio.create_task(outer())
+        await passes(k)
+        t.cancel()
+        assert await t is not False, k
         assert len(core._tasks) == 1 and not core._task_queue.peek()
 
 

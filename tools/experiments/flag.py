@@ -1,7 +1,8 @@
-# How long it takes from a flag that a thread sets to the resumed task while the loop sleeps, in us;
-# and what a wait for a flag allocates, in bytes.
+# From a flag that a thread sets while the loop sleeps to the resumed task, in us; and what a wait
+# for a flag allocates, in bytes.
 
 import gc
+import random
 import time
 
 
@@ -18,7 +19,7 @@ def measure(package, repeats):
         for i in range(repeats):
             while resumed < i:
                 time.sleep_us(100)
-            time.sleep_us(1000 + i * 379 % 1000)
+            time.sleep_us(1000 + random.randrange(1000))
             at = time.ticks_us()
             flag.set()
 

@@ -2,6 +2,7 @@
 # one value a repeat each.
 
 import io
+import random
 import time
 
 _TIMER_MS = 100
@@ -15,8 +16,8 @@ def spin(us):
 
 
 def some_us():
-    # Less than a turn, another time each time: so that events come at any moment of a turn.
-    return time.ticks_us() % (_TURN_MS * 1000)
+    # Less than a turn: so that events come at any moment of a turn.
+    return random.randrange(_TURN_MS * 1000)
 
 
 class Timer(io.IOBase):
