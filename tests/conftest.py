@@ -1,7 +1,7 @@
 """Collects tests/device/test_*.py as tests that run on MicroPython, one script a test function.
 
-CPython reads those files, it never imports them. A test runs once for each variant of each target:
-"unix" has tasks in C where the build has them, "unix-py" uses asyncio_alt/task.py.
+CPython reads those files, it never imports them. A test runs once for each variant of a target,
+such as "unix-py": the unix port with its tasks in Python.
 """
 
 import ast
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import Problem, targets
+from tools import Problem, firmware, targets
 
 _ROOT = Path(__file__).resolve().parent.parent
 _HARNESS = (Path(__file__).parent / "device" / "harness.py").read_text()
@@ -18,19 +18,37 @@ _PASSED = "-- passed --"  # what harness.py prints last
 _TIMEOUT = 20  # seconds for one test on a target of slowness 1
 _RUNNING = pytest.StashKey()
 
+# The variants of each target: options for targets.get(), and what goes ahead of each script. A
+# name with "-py" uses asyncio_alt/task.py.
+_VARIANTS = {
+    "unix": {
+        "unix": ({}, ""),
+        "unix-py": ({}, targets.HIDE_C_TASKS),
+    },
+    "qemu": {
+        "qemu": ({}, ""),
+        "qemu-py": ({"c_tasks": False}, ""),
+        "qemu-64k": ({"heap": 65536}, ""),
+    },
+    "rp2": {
+        "rp2": ({}, ""),
+    },
+}
+
 
 def pytest_addoption(parser):
     group = parser.getgroup("MicroPython")
     group.addoption(
         "--target",
-        choices=[*targets.NAMES, "all"],
+        type=targets.wanted,
         default="unix",
-        help="where device tests run (default: unix)",
+        metavar="TARGET",
+        help=f"where device tests run: {targets.WANTED} (default: unix)",
     )
     group.addoption(
         "--task-py",
         action="store_true",
-        help="device tests run with asyncio_alt/task.py only (default: on unix with both)",
+        help="device tests run with asyncio_alt/task.py only (default: also with tasks in C)",
     )
 
 
@@ -51,21 +69,25 @@ class Running:
     """The targets in use: each is started by the first test that runs on it."""
 
     def __init__(self):
-        self._targets = {}  # name to started Target
-        self._failures = {}  # name to the exception that start() raised
+        self._targets = {}  # (name, options) to started Target
+        self._failures = {}  # the same to the exception that start() raised
 
-    def get(self, name):
-        if name in self._failures:
-            raise self._failures[name]
-        if name not in self._targets:
-            target = targets.get(name)
+    def get(self, name, options):
+        """Return the started target; a test that asks for one that cannot be had is skipped."""
+        key = name, *options.items()
+        if key not in self._targets and key not in self._failures:
+            target = targets.get(name, **options)
             try:
                 target.start()
+                self._targets[key] = target
             except Exception as failure:
-                self._failures[name] = failure
-                raise
-            self._targets[name] = target
-        return self._targets[name]
+                self._failures[key] = failure
+        if key in self._targets:
+            return self._targets[key]
+        failure = self._failures[key]
+        if isinstance(failure, firmware.Unavailable):
+            raise pytest.skip.Exception(str(failure), _use_item_location=True)
+        raise failure
 
     def stop(self):
         for target in self._targets.values():
@@ -85,37 +107,38 @@ class DeviceFile(pytest.File):
         tests = [n for n in tree.body if isinstance(n, functions) and n.name.startswith("test_")]
         for node in tests:
             others = [other for other in tests if other is not node]
-            for target, variant in _variants(self.config):
+            for name, variant, options, head in _variants(self.config):
                 yield DeviceTest.from_parent(
                     self,
                     name=f"{node.name}[{variant}]",
                     node=node,
                     source=_without(self.lines, others),
-                    target=target,
+                    target=(name, options),
                     variant=variant,
+                    head=head + _HARNESS,
                 )
 
 
 class DeviceTest(pytest.Item):
     """One test function on one variant of one target."""
 
-    def __init__(self, node, source, target, variant, **kwargs):
+    def __init__(self, node, source, target, variant, head, **kwargs):
         super().__init__(**kwargs)
         self.line = node.lineno
         self.needs = _needs(node)
         self.target = target
         self.variant = variant
+        self.head = head
         unknown = self.needs - set(targets.FEATURES)
         if unknown:
             raise self.parent.CollectError(
                 f"{self.path}:{self.line}: needs({', '.join(map(repr, unknown))}) is not one of "
                 + ", ".join(targets.FEATURES)
             )
-        self.head = (targets.HIDE_C_TASKS if variant.endswith("-py") else "") + _HARNESS
         self.script = f"{self.head}{source}\n_run({node.name})\n"
 
     def runtest(self):
-        target = self.config.stash[_RUNNING].get(self.target)
+        target = self.config.stash[_RUNNING].get(*self.target)
         features = target.features - ({"c-tasks"} if self.variant.endswith("-py") else set())
         missing = ", ".join(sorted(self.needs - features))
         if missing:
@@ -166,12 +189,16 @@ class DeviceFailure(Exception):
 
 
 def _variants(config):
-    target = config.getoption("--target")
-    for name in targets.NAMES if target == "all" else [target]:
-        if not config.getoption("--task-py"):
-            yield name, name
-        if name == "unix" or config.getoption("--task-py"):
-            yield name, f"{name}-py"
+    """Yield (target, variant, options, head) of what --target and --task-py ask for."""
+    wanted = config.getoption("--target")
+    name, _, port = wanted.partition("=")
+    if port:
+        yield name, name, {"port": port}, ""
+        return
+    for name in targets.NAMES if wanted == "all" else [wanted]:
+        for variant, (options, head) in _VARIANTS[name].items():
+            if variant.endswith("-py") or not config.getoption("--task-py"):
+                yield name, variant, options, head
 
 
 def _needs(node):

@@ -150,12 +150,12 @@ def main(args):
     experiments = EXPERIMENTS[args.target]
     with targets.get(args.target) as target, Progress(console=console, transient=True) as bar:
         steps = args.repeats * len(experiments) * len(PACKAGES)
-        shown = bar.add_task("", total=steps)
+        task = bar.add_task("", total=steps)
         figures = measure(
             target,
             experiments,
             args.repeats,
-            lambda text: bar.update(shown, advance=1, description=text),
+            lambda text: bar.update(task, advance=1, description=text),
         )
         version = micropython_version(target)
     figures += _flash(console)

@@ -12,14 +12,15 @@ from tools import targets
 def add_arguments(parser):
     parser.add_argument(
         "--target",
-        choices=[*targets.NAMES, "all"],
+        type=targets.wanted,
         default="unix",
-        help="where tests/device runs (default: unix)",
+        metavar="TARGET",
+        help=f"where tests/device runs: {targets.WANTED} (default: unix)",
     )
     parser.add_argument(
         "--task-py",
         action="store_true",
-        help="only with asyncio_alt/task.py in place of the C module (default: on unix both)",
+        help="only with asyncio_alt/task.py in place of the C module (default: also with that)",
     )
     parser.set_defaults(rest=[])  # what pytest gets
 

@@ -180,10 +180,12 @@ async def test_event_set_while_a_task_is_about_to_wait_is_seen():
             if late:
                 self.queue.push(t)
             ev.set()
+            if cleared:
+                ev.clear()
             if not late:
                 self.queue.push(t)
 
-    for late in (False, True):
+    for late, cleared in ((False, False), (True, False), (True, True)):
         ev = Event()
         ev.waiting = Waiting(ev.waiting)
         assert await asyncio.wait_for(ev.wait(), 1)

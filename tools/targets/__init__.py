@@ -1,5 +1,7 @@
 """Places where MicroPython runs a script: what they have in common."""
 
+import argparse
+import re
 from dataclasses import dataclass
 
 # What a target may have, as named by a test's @needs(...).
@@ -10,12 +12,15 @@ FEATURES = {
     "lightsleep": "machine.lightsleep",
     "pin-irq": "interrupts, hard or soft, from machine.Pin or its like",
     "schedule": "micropython.schedule",
+    "set-ticks": "a time.ticks_ms that can be set, by hwirq.set_ticks",
     "sockets": "the socket module, and a network with at least 127.0.0.1",
     "ssl": "the ssl module",
     "threads": "the _thread module",
 }
 
-NAMES = ("unix", "qemu", "rp2")
+NAMES = ("unix", "qemu", "rp2")  # those that need no hardware
+
+WANTED = ", ".join(NAMES) + ", all of these, or device=PORT for a board on a port of mpremote's"
 
 # Goes before a script to hide the C module `_asyncio`, so that tasks in Python are used: a builtin
 # module cannot be taken away, but sys.modules is looked at first, and `sys` has no Task to import.
@@ -61,6 +66,13 @@ class Target:
         self.stop()
 
 
+def wanted(text: str) -> str:
+    """Return what an option --target was given, for argparse, which this tells if it is none."""
+    if text in (*NAMES, "all") or re.fullmatch("device=.+", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is none of {WANTED}")
+
+
 def get(name: str, **options) -> Target:
     """Return the target called `name`, not yet started; options are its class's own."""
     if name == "unix":
@@ -69,6 +81,8 @@ def get(name: str, **options) -> Target:
         from tools.targets.qemu import Qemu as cls
     elif name == "rp2":
         from tools.targets.rp2 import Rp2 as cls
+    elif name == "device":
+        from tools.targets.device import Device as cls
     else:
         raise ValueError(f"no target {name!r}: one of {', '.join(NAMES)}")
     return cls(**options)
