@@ -1,7 +1,9 @@
 """The clock, the tasks and the run loop."""
 
-from time import ticks_ms as ticks, ticks_diff, ticks_add
-import sys, select
+import select
+import sys
+from time import ticks_add, ticks_diff
+from time import ticks_ms as ticks
 
 if sys.platform in ("linux", "darwin"):
     try:
@@ -12,9 +14,9 @@ else:
     from . import wake as _bell
 
 try:
-    from _asyncio import TaskQueue, Task
+    from _asyncio import Task, TaskQueue
 except ImportError:
-    from .task import TaskQueue, Task
+    from .task import Task, TaskQueue
 
 
 class CancelledError(BaseException):
@@ -341,8 +343,9 @@ def _new_poller():
 
 def _reset():
     # Forget everything that waits.
-    global _task_queue
+    global _task_queue, _io_queue
     _task_queue = TaskQueue()
+    _io_queue = _NoQueue()
     _tasks.clear()
     _streams.clear()
     while _flag0:
@@ -361,5 +364,4 @@ class _NoQueue:
         return getattr(_io_queue, name)
 
 
-_io_queue = _NoQueue()
 _reset()

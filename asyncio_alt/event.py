@@ -1,7 +1,8 @@
 """Event and ThreadSafeFlag."""
 
-from . import core
 import io
+
+from . import core
 
 
 class Event:

@@ -1,8 +1,10 @@
 """IOQueue: the streams that tasks wait for; and the priority of I/O."""
 
-from . import core
-from micropython import const
 import select
+
+from micropython import const
+
+from . import core
 
 POLLPRI = 2  # what a stream's ioctl reports to have its reader woken with priority
 _POLLIN = const(1)
@@ -37,9 +39,12 @@ def priority_window(ms=None):
 
 class IOQueue:
     def __init__(self):
-        # id(stream) -> [reader, writer, stream, events]. reader and writer: the waiting task or
-        # None. events: what to poll for the reader, _POLLPRI among it if it has priority.
+        # id(stream) -> [reader, writer, stream, events, soft]
+        #   reader, writer: the task that waits, or None
+        #   events: what to poll for the reader, _POLLPRI among it if it has priority
+        #   soft: the stream is written in Python
         self.map = core._streams
+        self.soft = 0  # how many are written in Python
 
     def _update(self, e):
         # Poll for what is still waited for.
@@ -51,6 +56,7 @@ class IOQueue:
         else:
             core._poller.unregister(e[2])
             del self.map[id(e[2])]
+            self.soft -= e[4]
 
     def _enqueue(self, s, idx, ev):
         t = core.cur_task or core.current_task()
@@ -68,9 +74,10 @@ class IOQueue:
                     core._poller.register(e[2], 0)
                     self._update(e)
                 raise TypeError("stream cannot be polled: %r (%r)" % (s, er))
-            self.map[id(s)] = e = [None, None, s, ev]
+            self.map[id(s)] = e = [None, None, s, ev, hasattr(s, "ioctl")]
+            self.soft += e[4]
         elif e[idx]:
-            raise RuntimeError("another task waits to %s this stream" % ("write" if idx else "read"))
+            raise RuntimeError("another task waits to %s it" % ("write" if idx else "read"))
         e[idx] = t
         if not idx:
             e[3] = ev
@@ -128,18 +135,21 @@ class IOQueue:
 
     def wait_io_event(self, dt):
         """Polls for dt ms (0: a look; -1: no limit) and queues the tasks that can go on."""
-        if dt:
-            # A stream in Python has no interrupt that would end the sleep.
-            for k in self.map:
-                if hasattr(self.map[k][2], "ioctl") and not 0 < dt < _LOOK_MS:
-                    dt = _LOOK_MS
         rung = False
+        hurry = False
+        if self.soft:
+            if not dt:
+                hurry = core._bell.hurry
+                if hurry:
+                    core._poller.modify(core._bell.stream, _POLLIN | _POLLOUT)
+            elif not 0 < dt < _LOOK_MS:
+                dt = _LOOK_MS  # no interrupt tells of them
         push = core._push
         try:
             for s, ev in core._poller.ipoll(dt):
                 e = self.map.get(id(s))
                 if e is None:
-                    rung = True
+                    rung = ev & _POLLIN
                     continue
                 # An error or a hang-up wakes both sides.
                 t = e[0]
@@ -161,5 +171,7 @@ class IOQueue:
         except Exception:
             if not self._blame():
                 raise
+        if hurry:
+            core._poller.modify(core._bell.stream, _POLLIN)
         if rung:
             core._answer()

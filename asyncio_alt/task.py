@@ -2,7 +2,6 @@
 
 from . import core
 
-
 # A TaskQueue is a pairing heap: the task with the earliest key is the root, and each task holds
 # a list of children with later keys. Among equal keys the order of arrival stays: in every list
 # what came first is on the left, and of two equal ones the left becomes the parent.

@@ -8,6 +8,7 @@ Each variant of this module has
     clear(buf)  makes it silent; the caller looks afterwards for what has been set; buf: a
                 bytearray(1) to spoil
     idle        how long in ms (-1: no limit) the loop polls when nothing it knows of can wake it
+    hurry       a poll that shall not wait does so all the same, unless a descriptor is ready
     once(0)     an iterator that yields once, in C and without an allocation; once is None where
                 there is none
 State is set before ring() and looked at after clear(), so no ring is lost.
@@ -16,6 +17,7 @@ State is set before ring() and looked at after clear(), so no ring is lost.
 import select
 
 idle = -1
+hurry = False
 
 try:
     from micropython import RingIO

@@ -5,6 +5,7 @@ from _thread import allocate_lock
 
 once = None  # a poll costs a system call here: a __next__ in Python is faster
 idle = 3  # a scheduled callback does not end a poll: look after it
+hurry = True
 
 # A datagram socket connected to itself, so that a poll with it blocks in the kernel.
 stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -86,7 +86,7 @@ class Running:
             return self._targets[key]
         failure = self._failures[key]
         if isinstance(failure, firmware.Unavailable):
-            raise pytest.skip.Exception(str(failure), _use_item_location=True)
+            pytest.skip(str(failure))
         raise failure
 
     def stop(self):

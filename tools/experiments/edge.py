@@ -2,6 +2,7 @@
 # another pin. The emulator tells when both happened.
 
 import time
+
 from machine import Pin
 
 _IN, _OUT = 5, 16

@@ -2,6 +2,7 @@
 # ten tasks that work 5 ms at a time.
 
 import time
+
 from machine import UART, Pin
 
 _BLOCK = "0123456789abcdef" * 64
