@@ -126,7 +126,7 @@ class IOQueue:
         for e in list(self.map.values()):
             try:
                 p = select.poll()
-                p.register(e[2], _POLLIN)
+                p.register(e[2], (e[3] if e[0] else 0) | (_POLLOUT if e[1] else 0))
                 p.poll(0)
             except Exception as er:
                 self.fail(e[2], er)
@@ -168,9 +168,9 @@ class IOQueue:
                     else:
                         push(t, core.ticks_add(core.ticks(), core._io_ahead))
                 self._update(e)
-        except Exception:
+        except Exception as er:
             if not self._blame():
-                raise
+                core._report("Exception in a poll", er)  # it has passed
         if hurry:
             core._poller.modify(core._bell.stream, _POLLIN)
         if rung:

@@ -120,6 +120,60 @@ EXPERIMENTS = {
             {"repeats": 500, "size": 68},
         ),
     ),
+    # Simulated time is exact, so one repeat tells all. "edge" has its samples from the emulator.
+    "rp2": (
+        Experiment(
+            "passes",
+            (
+                Figure("Pass with 10 ready tasks", _US, "us", required=150, aim=100),
+                Figure(
+                    "Pass while 30 flags are waited for",
+                    _US,
+                    "us with flags",
+                    required=160,
+                    aim=110,
+                ),
+                Figure("Allocated in a pass", _BYTES, "bytes"),
+            ),
+            {"flags": 30},
+        ),
+        Experiment(
+            "edge",
+            (
+                Figure("Pin edge to resumed task, idle", _US, "us", required=240, aim=150),
+                Figure("— latest", _US, "us", worst),
+            ),
+            {"edges": 50},
+        ),
+        Experiment(
+            "edge",
+            (
+                Figure("Pin edge to resumed task, ten busy tasks", _US, "us"),
+                Figure("— latest", _US, "us", worst, required=5400, aim=5200),
+            ),
+            {"edges": 50, "busy": 10},
+            {"mode": "priority"},
+        ),
+        Experiment(
+            "latency",
+            (
+                Figure("100 ms stream timer, ten busy tasks", _MS, "ms"),
+                Figure("— longest", _MS, "ms", worst, required=106, aim=102),
+            ),
+            {"source": "timer", "busy": 10, "repeats": 20},
+            {"mode": "roundrobin(False)"},
+        ),
+        Experiment(
+            "uart",
+            (Figure("Lost of 20 KB from a UART, ten busy tasks", _BYTES, "lost", required=0),),
+            {"blocks": 20},
+            {"mode": "priority"},
+        ),
+        Experiment(
+            "heap",
+            (Figure("Heap for tasks that sleep, frozen", _BYTES, "bytes", **_of_stock(1.25, 1)),),
+        ),
+    ),
 }
 
 _FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5, 1))
@@ -127,7 +181,12 @@ _FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5
 
 def add_arguments(parser):
     parser.add_argument("--target", choices=EXPERIMENTS, default="unix", help="(default: unix)")
-    parser.add_argument("--repeats", type=repeats, default=5, metavar="N", help="(default: 5)")
+    parser.add_argument(
+        "--repeats",
+        type=repeats,
+        metavar="N",
+        help="(default: 5; 1 on rp2, where time is simulated)",
+    )
     parser.add_argument(
         "-o",
         dest="folder",
@@ -148,6 +207,7 @@ def repeats(text):
 def main(args):
     console = Console()
     experiments = EXPERIMENTS[args.target]
+    args.repeats = args.repeats or (1 if args.target == "rp2" else 5)
     with targets.get(args.target) as target, Progress(console=console, transient=True) as bar:
         steps = args.repeats * len(experiments) * len(PACKAGES)
         task = bar.add_task("", total=steps)
@@ -158,12 +218,13 @@ def main(args):
             lambda text: bar.update(task, advance=1, description=text),
         )
         version = micropython_version(target)
-    figures += _flash(console)
+    if args.target == "unix":
+        figures += _flash(console)
     report = {
         "target": args.target,
         "micropython": version,
         "asyncio_alt": _package_version(),
-        "machine": _machine(),
+        "machine": _machine() if args.target == "unix" else "an emulated RP2040",
         "date": datetime.date.today().isoformat(),
         "repeats": args.repeats,
         "figures": figures,
@@ -213,7 +274,17 @@ def run(target, script, package, **args) -> dict:
         said = result.err.strip().splitlines() or ["it says nothing"]
         why = "not finished in time" if result.timed_out else said[-1]
         raise Problem(f"the experiment {script} with {package} on {target.name}: {why}")
-    return json.loads(result.out)
+    values = json.loads(result.out)
+    if getattr(result, "events", None):
+        values["us"] = _answers(result.events)
+    return values
+
+
+def _answers(events):
+    # From each edge of the pin that is driven to the next of the one that is watched, in us.
+    rising = [(us, what[:2]) for us, what, value in events if value]
+    pairs = zip(rising, rising[1:], strict=False)
+    return [out - at for (at, first), (out, then) in pairs if first == "in" and then == "pi"]
 
 
 def micropython_version(target) -> str:

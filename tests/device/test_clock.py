@@ -95,7 +95,7 @@ def test_priority_on_either_side_of_the_wrap():
 
 
 def test_ready_task_is_not_starved_across_the_wrap():
-    asyncio = near_wrap(100)
+    asyncio = near_wrap(200)
     if not asyncio:
         return
     runs = [0, 0]
@@ -118,13 +118,13 @@ def test_ready_task_is_not_starved_across_the_wrap():
         asyncio.priority_window(20)
         a.set()
         tasks = [asyncio.create_task(t) for t in (storm(a, b), storm(b, a), other())]
-        await asyncio.sleep_ms(200)
+        await asyncio.sleep_ms(500)
         for t in tasks:
             t.cancel()
 
     asyncio.run(main())
     assert min(runs) >= 2, runs
-    assert max(runs) <= 20, runs
+    assert max(runs) <= 40, runs
 
 
 def test_timeouts_across_the_wrap():

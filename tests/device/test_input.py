@@ -118,6 +118,42 @@ async def test_ioctl_that_begins_to_raise_raises_in_its_waiter():
     await other.unharmed()
 
 
+async def test_ioctl_that_raises_once_is_reported_and_its_waiter_goes_on():
+    """Stock: comes out of run()."""
+    reports = []
+    asyncio.get_event_loop().set_exception_handler(lambda _, context: reports.append(context))
+    other = Bystander()
+    flaky = Source()
+    t = create_task(StreamReader(flaky).read(1))
+    await sleep_ms(1)
+
+    def fail_once():
+        flaky.poll = lambda: 1
+        fail()
+
+    flaky.poll = fail_once
+    assert await asyncio.wait_for(t, 1) == b"x"
+    assert len(reports) == 1 and isinstance(reports[0]["exception"], ValueError)
+    await other.unharmed()
+
+
+async def test_ioctl_that_raises_for_a_writer_raises_there():
+    class Bad(Source):
+        def ioctl(self, req, arg):
+            if req == 3 and arg & 4:
+                fail()
+            return 0 if req == 3 else -1
+
+        def write(self, buf):
+            return 0
+
+    other = Bystander()
+    w = asyncio.StreamWriter(Bad())
+    w.write(b"x")
+    await araises(ValueError, w.drain(), match="in ioctl")
+    await other.unharmed()
+
+
 async def test_ioctl_that_raises_at_once_raises_at_the_await():
     class Bad(Source):
         def ioctl(self, req, arg):

@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from tools import Problem, bench, demo, size, source, targets
+from tools import Problem, bench, demo, firmware, size, source, targets
 from tools.bootstrap import ROOT
 
 ATTEMPTS = 3
@@ -42,6 +42,18 @@ def test_required_figures_hold(key, unix):
         if not missed:
             return
     pytest.fail(f"in the last of {ATTEMPTS} attempts: {missed}")
+
+
+def test_required_figures_hold_on_the_pico(request):
+    if request.config.getoption("--target") not in ("rp2", "all"):
+        pytest.skip("the Pico's figures are tested with --target rp2 or all")
+    rp2 = targets.get("rp2")
+    try:
+        rp2.start()
+    except firmware.Unavailable as reason:
+        pytest.skip(str(reason))
+    figures = bench.measure(rp2, bench.EXPERIMENTS["rp2"], repeats=1)
+    assert [figure for figure in figures if figure["ok"] is False] == []
 
 
 def test_no_busy_task_has_a_turn_before_the_urgent_timer(unix):

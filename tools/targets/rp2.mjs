@@ -43,6 +43,13 @@ for (const uart of mcu.uart) {
   };
 }
 
+// A pin that is driven by the chip itself is not seen at its input.
+for (const pin of mcu.gpio) {
+  pin.addListener((state) => {
+    if (pin.outputEnable) pin.setInputValue(state === GPIOPinState.High);
+  });
+}
+
 // The watchdog fires again and again at the same instant.
 const watchdog = mcu.peripherals[0x40058];
 watchdog.onWatchdogTrigger = () => {
