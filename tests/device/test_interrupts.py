@@ -1,5 +1,6 @@
 # Hard interrupts that come while tasks wait, cancel and sleep; nothing is lost, nothing late.
 
+import gc
 import time
 from array import array
 
@@ -91,7 +92,7 @@ class Storm:
     async def cancelled(self, i):
         # Each of its waits is a task that is cancelled sooner or later.
         ms = 0
-        while True:
+        while not self.over:
             t = create_task(self.flags[i].wait())
             ms = (ms + 1) % 7
             await sleep_ms(ms)
@@ -109,6 +110,7 @@ class Storm:
 
     async def run(self, tasks, ms):
         self.given_up = self.slept = 0
+        self.over = False
         tasks = [create_task(t) for t in tasks]
         await sleep_ms(5)
         begin = time.ticks_ms()
@@ -117,8 +119,7 @@ class Storm:
         stop()
         passed = time.ticks_diff(time.ticks_ms(), begin)
         await sleep_ms(50)
-        for t in tasks:
-            t.cancel()
+        self.over = True
         n = sum(self.count)
         print(n, "interrupts; late by", list(self.late), "us;", self.given_up, "given up;",
               self.slept, "sleeps")
@@ -140,10 +141,10 @@ async def worker(ms, pause):
         await sleep_ms(pause)
 
 
-@needs("pin-irq")
-async def test_flags_set_at_1_khz_while_tasks_wait_cancel_and_sleep():
-    s = Storm(1000, 4)
-    tasks = [
+
+async def storm(us, ms):
+    s = Storm(us, 4)
+    tasks = (
         s.task(0, True),
         s.task(1, False),
         s.impatient(2, 3),
@@ -151,6 +152,26 @@ async def test_flags_set_at_1_khz_while_tasks_wait_cancel_and_sleep():
         s.sleeper(1),
         s.sleeper(3),
         worker(2, 5),
-    ]
-    await s.run(tasks, 5000)
-    assert s.given_up > 300 and s.slept > 500
+    )
+    await s.run(tasks, ms)
+    # A wake-up with priority waits for one slice of one task, and that may be a garbage
+    # collection; another one for a slice of each, once or twice; and the task that sleeps for its
+    # sleep.
+    start = time.ticks_us()
+    gc.collect()
+    bound = max(2000, time.ticks_diff(time.ticks_us(), start)) * 3 // 2 + 500
+    print("bound", bound)
+    assert s.late[0] <= bound
+    assert max(s.late[1:3]) <= 3 * bound
+    assert s.late[3] <= 3 * bound + 6000
+    assert s.given_up > 300 and s.slept > ms // 2
+
+
+@needs("pin-irq")
+async def test_flags_set_at_1_khz_while_tasks_wait_cancel_and_sleep():
+    await storm(1000, 5000)
+
+
+@needs("pin-irq")
+async def test_flags_set_at_5_khz_by_a_hardware_timer():
+    await storm(200, 2000)

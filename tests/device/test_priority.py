@@ -298,3 +298,50 @@ class waiting:
         yield
 
     __iter__ = __await__
+
+
+async def turns_before(wait, n=3):
+    # How often other tasks run between a set() and what follows the await of wait(flag).
+    f = ThreadSafeFlag()
+    turns = 0
+    seen = []
+
+    async def worker():
+        nonlocal turns
+        while True:
+            turns += 1
+            await sleep_ms(0)
+
+    async def waiter():
+        for _ in range(n):
+            await wait(f)
+            seen.append(turns)
+
+    workers = [create_task(worker()) for _ in range(5)]
+    task = create_task(waiter())
+    await sleep_ms(10)
+    for i in range(n):
+        f.set()
+        before = turns
+        while len(seen) == i:
+            await sleep_ms(0)
+        seen[i] -= before
+    for t in workers:
+        t.cancel()
+    await task
+    return max(seen)
+
+
+async def test_priority_is_handed_on_to_who_waits():
+    async def task(f):
+        await create_task(f.wait(priority=True))
+
+    for wait in (
+        lambda f: f.wait(priority=True),
+        lambda f: asyncio.wait_for(f.wait(priority=True), 10),
+        lambda f: asyncio.wait_for(asyncio.wait_for(f.wait(priority=True), 10), 10),
+    ):
+        assert await turns_before(wait) == 0
+    assert await turns_before(lambda f: asyncio.gather(f.wait(priority=True)), 1) == 0
+    assert await turns_before(task, 1) == 0
+    assert await turns_before(lambda f: asyncio.wait_for(f.wait(), 10)) > 0
