@@ -76,11 +76,8 @@ async def test_sleeps_with_the_heap_locked():
     t.cancel()
 
 
-# The coroutine of a wait() is made by its caller: here by a generator that is made before.
-
-
 class Waits:
-    # Awaits prepared coroutines one after the other.
+    # To call a wait() makes a generator: these are made before, to be awaited one after the other.
     def __init__(self, make, n):
         self.coros = [make() for _ in range(n)]
         self.n = 0
@@ -91,6 +88,7 @@ class Waits:
 
 
 async def test_flag_wakes_its_task_with_the_heap_locked():
+    """Stock: MemoryError at the second wait, which registers the flag with the poller."""
     for priority in (False, True):
         flag = ThreadSafeFlag()
         waits = Waits(lambda: flag.wait(priority), 110)

@@ -79,12 +79,12 @@ class Storm:
             await self.flags[i].wait(priority)
             self.woken(i)
 
-    async def impatient(self, i, ms):
-        # Most of its waits are given up.
-        flag = self.flags[i]
+    async def impatient(self, i):
+        # Gives up a bit before the flag is due.
+        ms = self.us * 3 // 1000
         while True:
             try:
-                await asyncio.wait_for_ms(flag.wait(), ms)
+                await asyncio.wait_for_ms(self.flags[i].wait(), ms)
                 self.woken(i)
             except asyncio.TimeoutError:
                 self.given_up += 1
@@ -94,7 +94,7 @@ class Storm:
         ms = 0
         while not self.over:
             t = create_task(self.flags[i].wait())
-            ms = (ms + 1) % 7
+            ms = (ms + 1) % (1 + self.us // 150)
             await sleep_ms(ms)
             t.cancel()
             try:
@@ -116,14 +116,18 @@ class Storm:
         begin = time.ticks_ms()
         stop = start(self.us, self.handler)
         await sleep_ms(ms)
+        t = time.ticks_us()
+        gc.collect()
+        self.gc = time.ticks_diff(time.ticks_us(), t)
         stop()
+        n = sum(self.count)
         passed = time.ticks_diff(time.ticks_ms(), begin)
         await sleep_ms(50)
         self.over = True
-        n = sum(self.count)
-        print(n, "interrupts; late by", list(self.late), "us;", self.given_up, "given up;",
-              self.slept, "sleeps")
-        assert abs(n - passed * 1000 // self.us) <= 1 + n // 200, (n, passed)
+        print(n, "interrupts; late by", list(self.late), "us, gc", self.gc)
+        print(self.given_up, "given up,", self.slept, "sleeps")
+        assert abs(n - passed * 1000 // self.us) <= 2 + n // 100, passed
+        assert sum(self.count) <= n + 1
         assert self.seen == self.count, (self.seen, self.count)
         assert not self.unlocked
 
@@ -144,27 +148,16 @@ async def worker(ms, pause):
 
 async def storm(us, ms):
     s = Storm(us, 4)
-    tasks = (
-        s.task(0, True),
-        s.task(1, False),
-        s.impatient(2, 3),
-        s.cancelled(3),
-        s.sleeper(1),
-        s.sleeper(3),
-        worker(2, 5),
-    )
+    tasks = [s.task(0, True), s.task(1, False), s.impatient(2), s.cancelled(3)]
+    tasks += [s.sleeper(1), s.sleeper(3), worker(2, 10), worker(2, 11), worker(2, 12)]
     await s.run(tasks, ms)
-    # A wake-up with priority waits for one slice of one task, and that may be a garbage
-    # collection; another one for a slice of each, once or twice; and the task that sleeps for its
-    # sleep.
-    start = time.ticks_us()
-    gc.collect()
-    bound = max(2000, time.ticks_diff(time.ticks_us(), start)) * 3 // 2 + 500
-    print("bound", bound)
-    assert s.late[0] <= bound
-    assert max(s.late[1:3]) <= 3 * bound
-    assert s.late[3] <= 3 * bound + 6000
-    assert s.given_up > 300 and s.slept > ms // 2
+    # A wake-up with priority waits for one slice of one task, and that may be garbage collected
+    # in. The others wait until each has had a slice; or two, or for their own sleep.
+    slice = (2000 + s.gc) * 5 // 4
+    print("slice", slice)
+    assert s.late[0] <= slice
+    assert max(s.late) <= 6 * slice
+    assert s.given_up > 200 and s.slept > 500
 
 
 @needs("pin-irq")
@@ -172,6 +165,6 @@ async def test_flags_set_at_1_khz_while_tasks_wait_cancel_and_sleep():
     await storm(1000, 5000)
 
 
-@needs("pin-irq")
+@needs("hwirq")
 async def test_flags_set_at_5_khz_by_a_hardware_timer():
-    await storm(200, 2000)
+    await storm(200, 5000)

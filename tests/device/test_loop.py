@@ -13,16 +13,6 @@ class Quiet(io.IOBase):
         return 0 if req == 3 else -1
 
 
-class Reports:
-    # Collects what goes to the exception handler.
-    def __init__(self):
-        self.got = []
-        asyncio.get_event_loop().set_exception_handler(self.handler)
-
-    def handler(self, loop, context):
-        self.got.append(context)
-
-
 async def fail(exc):
     raise exc
 
@@ -242,7 +232,6 @@ def test_run_until_complete_of_an_ended_task_gives_its_result():
     loop = asyncio.get_event_loop()
     t = loop.create_task(result())
     f = loop.create_task(fail(ValueError("late")))
-    f.state  # a report of it is due in the next run
     assert loop.run_until_complete(t) == 7
     assert loop.run_until_complete(t) == 7
     raises(ValueError, loop.run_until_complete, f)
@@ -278,7 +267,6 @@ def test_stop_from_a_callback_ends_run_forever():
 
 
 async def test_waiting_for_io_alone_neither_raises_nor_spins():
-    """Stock: sleeps too; its power mode elsewhere raised "empty heap" here."""
     counts = []
 
     class Counting(Quiet):
@@ -294,81 +282,6 @@ async def test_waiting_for_io_alone_neither_raises_nor_spins():
 
     assert await asyncio.StreamReader(Counting()).read(1) == b"x"
     assert len(counts) < 200
-
-
-def test_exception_never_retrieved_is_reported_once():
-    reports = Reports()
-
-    async def main():
-        t = create_task(fail(ValueError("unseen")))
-        await sleep_ms(20)
-        assert len(reports.got) == 1
-        assert isinstance(reports.got[0]["exception"], ValueError)
-        assert reports.got[0]["future"] is t
-        assert "never" in reports.got[0]["message"] or "wasn't" in reports.got[0]["message"]
-        await araises(ValueError, t)
-        await sleep_ms(20)
-
-    asyncio.run(main())
-    assert len(reports.got) == 1
-
-
-def test_exception_retrieved_is_not_reported():
-    reports = Reports()
-
-    async def main():
-        t = create_task(fail(ValueError("seen")))
-        await araises(ValueError, t)
-        late = create_task(fail(ValueError("seen in the same pass")))
-        create_task(look(late))
-        await sleep_ms(20)
-        t = create_task(fail(asyncio.CancelledError()))
-        await sleep_ms(20)
-
-    async def look(t):
-        await araises(ValueError, t)
-
-    asyncio.run(main())
-    assert not reports.got, reports.got
-
-
-def test_exception_of_a_task_that_ends_just_before_main_is_reported():
-    """Stock: reported in the next run() at best."""
-    reports = Reports()
-
-    async def main():
-        create_task(fail(ValueError("last")))
-        await sleep_ms(0)
-
-    asyncio.run(main())
-    assert len(reports.got) == 1
-
-
-def test_exception_in_the_exception_handler_does_not_end_the_loop():
-    """Stock: it comes out of run()."""
-
-    def handler(loop, context):
-        raise KeyError("in the handler")
-
-    loop = asyncio.get_event_loop()
-    assert loop.get_exception_handler() is None
-    loop.set_exception_handler(handler)
-    assert loop.get_exception_handler() is handler
-
-    async def main():
-        create_task(fail(ValueError("unseen")))
-        await sleep_ms(20)
-        return 1
-
-    assert asyncio.run(main()) == 1
-    loop.set_exception_handler(None)
-    assert loop.get_exception_handler() is None
-
-
-def test_exception_of_main_comes_out_of_run_and_is_not_reported():
-    reports = Reports()
-    raises(ValueError, asyncio.run, fail(ValueError("main")), match="main")
-    assert not reports.got
 
 
 async def test_current_task_is_the_task_that_runs():

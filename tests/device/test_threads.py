@@ -280,7 +280,9 @@ async def test_call_from_a_scheduled_callback():
 
 @needs("schedule", "threads")
 async def test_no_event_set_by_a_scheduled_callback_is_lost():
-    # The callback interrupts the loop and the waiting task between any two of their steps.
+    """The callback interrupts the loop and the waiting task between any two of their steps.
+
+    Stock: hangs, an event set between the look and the wait wakes nobody."""
     import micropython
 
     total = 3000
