@@ -36,6 +36,8 @@ _streams = {}  # what ioqueue.IOQueue waits for
 _flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
 _flag1 = None
 _calls = None  # loop.Calls, once there is a Loop
+_drop = None  # protocol._drop, once there is a transport or server: drops all of them
+_idle = None  # idle.set_idle_hook()'s: called with how long to wait, returns how long to poll
 _io_ahead = None  # None: I/O takes its turn (roundrobin). Else as _ahead
 _ring = _bell.ring
 _once = _bell.once
@@ -157,9 +159,9 @@ def _report(message, exc, task=None):
 
 
 def _heir(t):
-    # The key for a task that goes on because t ended: priority is handed on.
+    # The key for a task that goes on because t ended: priority is handed on, as from now.
     now = ticks()
-    return t.ph_key if ticks_diff(t.ph_key, now) <= _ahead else now
+    return ticks_add(now, _ahead) if ticks_diff(t.ph_key, now) <= _ahead else now
 
 
 _ENDS = (CancelledError, StopIteration)  # what a task ends with when nothing is wrong
@@ -260,6 +262,8 @@ def run_until_complete(main_task=None):
                             break
                         dt = 0
                 elif streams or _flag0:
+                    if not (main_task or _tasks):
+                        return  # there are only transports
                     dt = -1
                 elif main_task:
                     dt = _bell.idle
@@ -271,6 +275,8 @@ def run_until_complete(main_task=None):
                         _asleep = False
                         continue  # a scheduled callback has queued it just now
                     cur_task = None
+                    if _idle:
+                        dt = _idle(dt)
                 if streams:
                     _io_queue.wait_io_event(dt)
                     looked = True
@@ -344,6 +350,8 @@ def _new_poller():
 def _reset():
     # Forget everything that waits.
     global _task_queue, _io_queue
+    if _drop:
+        _drop()
     _task_queue = TaskQueue()
     _io_queue = _NoQueue()
     _tasks.clear()

@@ -39,10 +39,12 @@ def priority_window(ms=None):
 
 class IOQueue:
     def __init__(self):
-        # id(stream) -> [reader, writer, stream, events, soft]
+        # id(stream) -> [reader, writer, stream, events, soft, watcher]
         #   reader, writer: the task that waits, or None
         #   events: what to poll for the reader, _POLLPRI among it if it has priority
         #   soft: the stream is written in Python
+        #   watcher: None, or what watch() was given; then it is the reader too, and two more
+        #     are for wait_io_event()
         self.map = core._streams
         self.soft = 0  # how many are written in Python
 
@@ -58,8 +60,7 @@ class IOQueue:
             del self.map[id(e[2])]
             self.soft -= e[4]
 
-    def _enqueue(self, s, idx, ev):
-        t = core.cur_task or core.current_task()
+    def _enqueue(self, s, idx, ev, t):
         e = self.map.get(id(s))
         if e is None:
             if hasattr(s, "fileno") and s.fileno() < 0:
@@ -74,9 +75,9 @@ class IOQueue:
                     core._poller.register(e[2], 0)
                     self._update(e)
                 raise TypeError("stream cannot be polled: %r (%r)" % (s, er))
-            self.map[id(s)] = e = [None, None, s, ev, hasattr(s, "ioctl")]
+            self.map[id(s)] = e = [None, None, s, ev, hasattr(s, "ioctl"), None]
             self.soft += e[4]
-        elif e[idx]:
+        elif e[idx] or e[5]:
             raise RuntimeError("another task waits to %s it" % ("write" if idx else "read"))
         e[idx] = t
         if not idx:
@@ -88,12 +89,33 @@ class IOQueue:
     def queue_read(self, s, priority=False):
         """Has the loop wake the current task when the stream s can be read; the caller then
         yields. priority: to run next. RuntimeError if another task waits to read s."""
-        self._enqueue(s, 0, _POLLIN | _POLLPRI if priority else _POLLIN)
+        self._enqueue(
+            s,
+            0,
+            _POLLIN | _POLLPRI if priority else _POLLIN,
+            core.cur_task or core.current_task(),
+        )
 
     def queue_write(self, s):
         """Has the loop wake the current task when the stream s can be written; the caller then
         yields. RuntimeError if another task waits to write s."""
-        self._enqueue(s, 1, _POLLOUT)
+        self._enqueue(s, 1, _POLLOUT, core.cur_task or core.current_task())
+
+    def watch(self, s, ev, w):
+        """Has w._ready(events) called after each poll in which the stream s had one of the events
+        ev (int; 0: no more), and w._fail(exc) if the poll raised because of s. w.data is set, and
+        means nothing. RuntimeError if a task waits for s."""
+        e = self.map.get(id(s))
+        if e and e[5] is w:
+            e[3] = ev
+            self._update(e)
+        elif e:
+            raise RuntimeError("a task waits for it")
+        elif ev:
+            self._enqueue(s, 0, ev, w)
+            e = self.map[id(s)]
+            e[5] = w
+            e.extend((0, None))
 
     def remove(self, task):
         # Called by Task.cancel(). The other side of the stream goes on waiting.
@@ -111,7 +133,9 @@ class IOQueue:
     def fail(self, s, exc):
         """Raises exc in the tasks that wait for the stream s, and forgets s."""
         e = self.map.get(id(s))
-        if e:
+        if e and e[5]:
+            e[5]._fail(exc)
+        elif e:
             for i in (0, 1):
                 if e[i]:
                     core._wake(e[i])
@@ -145,11 +169,17 @@ class IOQueue:
             elif not 0 < dt < _LOOK_MS:
                 dt = _LOOK_MS  # no interrupt tells of them
         push = core._push
+        due = None  # an entry whose watcher is to be called, and in it the next
         try:
             for s, ev in core._poller.ipoll(dt):
                 e = self.map.get(id(s))
                 if e is None:
                     rung = ev & _POLLIN
+                    continue
+                if e[5]:
+                    e[6] = ev
+                    e[7] = due
+                    due = e
                     continue
                 # An error or a hang-up wakes both sides.
                 t = e[0]
@@ -175,3 +205,13 @@ class IOQueue:
             core._poller.modify(core._bell.stream, _POLLIN)
         if rung:
             core._answer()
+        if due:
+            if dt:
+                core._asleep = False
+            else:
+                core.cur_task = None
+            while due:
+                e = due
+                due = e[7]
+                e[7] = None
+                e[5]._ready(e[6])

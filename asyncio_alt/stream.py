@@ -173,9 +173,8 @@ def _resolve(host, port):
     return socket, socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
 
 
-def open_connection(host, port, ssl=None, server_hostname=None):  # async
-    """Opens a TCP connection; returns (reader, writer), which are one Stream. ssl: True, or an
-    SSLContext, for TLS. Raises OSError if the connection cannot be made."""
+def _connect(host, port, ssl, server_hostname):  # async
+    # Returns the connected socket and the address.
     from errno import EALREADY, EINPROGRESS
 
     socket, ai = _resolve(host, port)
@@ -205,8 +204,30 @@ def open_connection(host, port, ssl=None, server_hostname=None):  # async
     except BaseException:
         s.close()
         raise
+    return s, ai[-1]
+
+
+def open_connection(host, port, ssl=None, server_hostname=None):  # async
+    """Opens a TCP connection; returns (reader, writer), which are one Stream. ssl: True, or an
+    SSLContext, for TLS. Raises OSError if the connection cannot be made."""
+    s, _ = yield from _connect(host, port, ssl, server_hostname)
     stream = Stream(s)
     return stream, stream
+
+
+def _listen(host, port, backlog):
+    # Returns the listening socket.
+    socket, ai = _resolve(host, port)
+    s = socket.socket(ai[0], ai[1], ai[2])
+    try:
+        s.setblocking(False)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(ai[-1])
+        s.listen(backlog)
+    except BaseException:
+        s.close()
+        raise
+    return s
 
 
 class Server:
@@ -262,14 +283,9 @@ async def start_server(cb, host, port, backlog=5, ssl=None):
     """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
     its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
     TLS. OSError if the address cannot be bound."""
-    socket, ai = _resolve(host, port)
-    s = socket.socket(ai[0], ai[1], ai[2])
+    s = _listen(host, port, backlog)
     srv = Server()
     try:
-        s.setblocking(False)
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind(ai[-1])
-        s.listen(backlog)
         srv.task = core.create_task(srv._serve(s, cb, ssl))
     except BaseException:
         s.close()

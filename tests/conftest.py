@@ -5,18 +5,26 @@ such as "unix-py": the unix port with its tasks in Python.
 """
 
 import ast
+import os
 import re
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tools import Problem, firmware, targets
+from tools.targets import child
 
 _ROOT = Path(__file__).resolve().parent.parent
 _HARNESS = (Path(__file__).parent / "device" / "harness.py").read_text()
 _PASSED = "-- passed --"  # what harness.py prints last
 _TIMEOUT = 20  # seconds for one test on a target of slowness 1
 _RUNNING = pytest.StashKey()
+
+# These simulate their time, which a busy PC has no effect on: several scripts run at once.
+_EMULATED = ("qemu", "rp2")
 
 # The variants of each target: options for targets.get(), and what goes ahead of each script. A
 # name with "-py" uses asyncio_alt/task.py.
@@ -60,38 +68,63 @@ def pytest_unconfigure(config):
     config.stash[_RUNNING].stop()
 
 
+def pytest_collection_modifyitems(items):
+    # What runs on the PC comes first, while nothing else does.
+    items.sort(key=lambda item: isinstance(item, DeviceTest) and item.emulated)
+
+
 def pytest_pycollect_makemodule(module_path, parent):
     if module_path.parent.name == "device":
         return DeviceFile.from_parent(parent, path=module_path)
 
 
 class Running:
-    """The targets in use: each is started by the first test that runs on it."""
+    """The targets in use, each started by the first test that runs on it; and the emulated tests
+    that run ahead of their turn."""
 
     def __init__(self):
-        self._targets = {}  # (name, options) to started Target
-        self._failures = {}  # the same to the exception that start() raised
+        self._lock = threading.Lock()
+        self._targets = {}  # (name, options) to the started Target, or what start() raised
+        self._pool = ThreadPoolExecutor(os.cpu_count())
+        self._queue = None  # the emulated tests that have not been begun
+        self._begun = {}  # others to the Future of their Result
 
     def get(self, name, options):
         """Return the started target; a test that asks for one that cannot be had is skipped."""
-        key = name, *options.items()
-        if key not in self._targets and key not in self._failures:
-            target = targets.get(name, **options)
-            try:
-                target.start()
-                self._targets[key] = target
-            except Exception as failure:
-                self._failures[key] = failure
-        if key in self._targets:
-            return self._targets[key]
-        failure = self._failures[key]
-        if isinstance(failure, firmware.Unavailable):
-            pytest.skip(str(failure))
-        raise failure
+        with self._lock:
+            key = name, *options.items()
+            if key not in self._targets:
+                self._targets[key] = target = targets.get(name, **options)
+                try:
+                    target.start()
+                except Exception as failure:
+                    self._targets[key] = failure
+            target = self._targets[key]
+        if isinstance(target, firmware.Unavailable):
+            pytest.skip(str(target))
+        if isinstance(target, Exception):
+            raise target
+        return target
+
+    def result(self, test):
+        """Return the Result of the script of a DeviceTest."""
+        if not test.emulated:
+            return test.run_script()
+        if self._queue is None:
+            items = test.session.items
+            self._queue = deque(i for i in items if isinstance(i, DeviceTest) and i.emulated)
+        while self._queue and len(self._begun) <= os.cpu_count():
+            begun = self._queue.popleft()
+            self._begun[begun] = self._pool.submit(begun.run_script)
+        return self._begun.pop(test).result()
 
     def stop(self):
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        child.kill_all()  # after Ctrl-C, else there is none
+        self._pool.shutdown()
         for target in self._targets.values():
-            target.stop()
+            if isinstance(target, targets.Target):
+                target.stop()
 
 
 class DeviceFile(pytest.File):
@@ -127,6 +160,7 @@ class DeviceTest(pytest.Item):
         self.line = node.lineno
         self.needs = _needs(node)
         self.target = target
+        self.emulated = target[0] in _EMULATED
         self.variant = variant
         self.head = head
         unknown = self.needs - set(targets.FEATURES)
@@ -137,7 +171,7 @@ class DeviceTest(pytest.Item):
             )
         self.script = f"{self.head}{source}\n_run({node.name})\n"
 
-    def runtest(self):
+    def run_script(self):
         target = self.config.stash[_RUNNING].get(*self.target)
         features = target.features - ({"c-tasks"} if self.variant.endswith("-py") else set())
         missing = ", ".join(sorted(self.needs - features))
@@ -145,11 +179,13 @@ class DeviceTest(pytest.Item):
             raise pytest.skip.Exception(
                 f"{self.variant} has no {missing}", _use_item_location=True
             )
-        timeout = _TIMEOUT * target.slowness
-        result = target.run(self.script, timeout)
+        return target.run(self.script, _TIMEOUT * target.slowness)
+
+    def runtest(self):
+        result = self.config.stash[_RUNNING].result(self)
         passed = result.ok and _PASSED in result.out.splitlines()
         if result.timed_out:
-            raise DeviceFailure(f"not finished after {timeout:g} s", result)
+            raise DeviceFailure(f"not finished after {result.seconds:.0f} s", result)
         if not passed:
             raise DeviceFailure("", result)
 

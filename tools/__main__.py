@@ -14,6 +14,7 @@ TOOLS = {
     "test": "run the tests on real MicroPython",
     "bench": "measure it beside stock asyncio",
     "size": "bytes of flash and heap of each module, beside stock asyncio",
+    "power": "estimate the current of a board that sleeps while nothing is due",
     "upstream": "run MicroPython's own asyncio tests against it",
     "firmware": "build firmware with it frozen in",
     "mip-index": "write a package index for mip, with it compiled to .mpy files",

@@ -119,6 +119,12 @@ EXPERIMENTS = {
             (Figure("TCP echo by readexactly, round trip", _US, "us"),),
             {"repeats": 500, "size": 68},
         ),
+        Experiment(
+            "message",
+            (Figure("64-byte message over TCP, stream / Protocol", _US, "us"),),
+            {"repeats": 1000, "size": 64},
+            {"how": "protocol"},
+        ),
     ),
     # Simulated time is exact, so one repeat tells all. "edge" has its samples from the emulator.
     "rp2": (
@@ -168,6 +174,19 @@ EXPERIMENTS = {
             (Figure("Lost of 20 KB from a UART, ten busy tasks", _BYTES, "lost", required=0),),
             {"blocks": 20},
             {"mode": "priority"},
+        ),
+        Experiment(
+            "byte",
+            (
+                Figure(
+                    "UART byte, nine ready tasks, stream / Protocol",
+                    _US,
+                    "us",
+                    **_of_stock(0.5, 0.3),
+                ),
+            ),
+            {"count": 40, "busy": 9},
+            {"mode": "protocol"},
         ),
         Experiment(
             "heap",

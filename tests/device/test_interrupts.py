@@ -1,6 +1,7 @@
 # Hard interrupts that come while tasks wait, cancel and sleep; nothing is lost, nothing late.
 
 import gc
+import io
 import time
 from array import array
 
@@ -49,6 +50,10 @@ class Storm:
         self.late = array("i", [0] * n_flags)  # us, the worst of each
         self.times = [array("i", [0] * 64) for _ in range(n_flags)]  # of the last times set
         self.unlocked = 0  # handlers that could allocate
+        self.given_up = 0  # waits
+        self.slept = 0  # sleeps
+        self.gc = 0  # us, what a garbage collection takes meanwhile
+        self.over = False
 
     def handler(self, _):
         try:
@@ -109,9 +114,8 @@ class Storm:
             self.slept += 1
 
     async def run(self, tasks, ms):
-        self.given_up = self.slept = 0
-        self.over = False
-        tasks = [create_task(t) for t in tasks]
+        for t in tasks:
+            create_task(t)
         await sleep_ms(5)
         begin = time.ticks_ms()
         stop = start(self.us, self.handler)
@@ -124,8 +128,8 @@ class Storm:
         passed = time.ticks_diff(time.ticks_ms(), begin)
         await sleep_ms(50)
         self.over = True
-        print(n, "interrupts; late by", list(self.late), "us, gc", self.gc)
-        print(self.given_up, "given up,", self.slept, "sleeps")
+        print(n, "interrupts,", self.given_up, "waits given up,", self.slept, "sleeps")
+        print("late by", list(self.late), "us; a garbage collection takes", self.gc)
         assert abs(n - passed * 1000 // self.us) <= 2 + n // 100, passed
         assert sum(self.count) <= n + 1
         assert self.seen == self.count, (self.seen, self.count)
@@ -145,26 +149,276 @@ async def worker(ms, pause):
         await sleep_ms(pause)
 
 
-
-async def storm(us, ms):
+async def storm(us, workers):
     s = Storm(us, 4)
     tasks = [s.task(0, True), s.task(1, False), s.impatient(2), s.cancelled(3)]
-    tasks += [s.sleeper(1), s.sleeper(3), worker(2, 10), worker(2, 11), worker(2, 12)]
-    await s.run(tasks, ms)
+    tasks += [s.sleeper(1), s.sleeper(3)] + [worker(2, 10 + i) for i in range(workers)]
+    await s.run(tasks, 5000)
     # A wake-up with priority waits for one slice of one task, and that may be garbage collected
     # in. The others wait until each has had a slice; or two, or for their own sleep.
     slice = (2000 + s.gc) * 5 // 4
-    print("slice", slice)
-    assert s.late[0] <= slice
-    assert max(s.late) <= 6 * slice
-    assert s.given_up > 200 and s.slept > 500
+    assert s.late[0] <= slice, slice
+    assert max(s.late) <= 6 * slice, slice
+    assert s.given_up > 50 and s.slept > 500
 
 
 @needs("pin-irq")
 async def test_flags_set_at_1_khz_while_tasks_wait_cancel_and_sleep():
-    await storm(1000, 5000)
+    """Stock: loses none, but has no priority (12 ms late where this is 8, on rp2)."""
+    await storm(1000, 3)
+
+
+@needs("hwirq", "c-tasks")
+async def test_flags_set_at_5_khz_by_a_hardware_timer():
+    # Tasks in Python would have no time left for all that comes.
+    await storm(200, 1)
 
 
 @needs("hwirq")
-async def test_flags_set_at_5_khz_by_a_hardware_timer():
-    await storm(200, 5000)
+async def test_flags_set_by_an_interrupt_within_an_interrupt():
+    # The timer's interrupts, every 300 us, go ahead of those of another line, which a task
+    # raises and whose handler takes longer than that.
+    import hwirq
+    from machine import mem8
+
+    def slow(_):
+        nonlocal inside, n_slow
+        inside = True
+        start = time.ticks_us()
+        while time.ticks_diff(time.ticks_us(), start) < 400:
+            pass
+        n_slow += 1
+        flags[0].set()
+        inside = False
+
+    def fast(_):
+        nonlocal n_fast, nested
+        n_fast += 1
+        nested += inside
+        flags[1].set()
+
+    async def task(i):
+        while True:
+            await flags[i].wait()
+            seen[i] = (n_slow, n_fast)[i]
+
+    inside = False
+    n_slow = n_fast = nested = 0
+    flags = [ThreadSafeFlag(), ThreadSafeFlag()]
+    seen = [0, 0]
+    for i in (0, 1):
+        create_task(task(i))
+    hwirq.irq(1, slow, hard=True)
+    stop = start(300, fast)
+    mem8[0xE000E400 + hwirq.TIMER] = 0x60  # its priority; that of other lines is 0x80
+    for _ in range(300):
+        hwirq.pend(1)
+        await sleep_ms(1)
+    stop()
+    await sleep_ms(10)
+    assert n_slow == 300 and nested >= 300, (n_slow, nested)
+    assert seen == [n_slow, n_fast], (seen, n_slow, n_fast)
+
+
+class CountingPoller:
+    def __init__(self, poller):
+        self.poller = poller
+        self.register = poller.register
+        self.modify = poller.modify
+        self.unregister = poller.unregister
+        self.polls = 0
+
+    def ipoll(self, dt):
+        self.polls += 1
+        return self.poller.ipoll(dt)
+
+
+@needs("pin-irq")
+async def test_with_nothing_but_flags_to_wait_for_each_interrupt_is_one_poll():
+    async def waiter(flag):
+        while True:
+            await flag.wait()
+
+    flags = [ThreadSafeFlag() for _ in range(3)]
+    for f in flags[1:]:
+        create_task(waiter(f))
+    await sleep_ms(0)
+    core = asyncio.core
+    core._poller = counter = CountingPoller(core._poller)
+    stop = start(20000, lambda _: flags[0].set())
+    for _ in range(25):
+        await flags[0].wait()
+    stop()
+    assert 25 <= counter.polls <= 30, counter.polls
+
+
+async def test_stream_in_python_is_polled_without_an_interrupt_or_a_timed_task():
+    """Stock: hangs on rp2 (MicroPython's issue 18811); where a clock ticks, as on qemu, it does
+    not."""
+
+    class Sensor(io.IOBase):
+        def ioctl(self, req, arg):
+            if req != 3:  # MP_STREAM_POLL
+                return -1
+            # There is something from 50 ms on.
+            return arg & 1 if time.ticks_diff(time.ticks_ms(), began) >= 50 else 0
+
+        def read(self, n):
+            return b"x"
+
+    began = time.ticks_ms()
+    assert await asyncio.StreamReader(Sensor()).read(1) == b"x"
+    assert time.ticks_diff(time.ticks_ms(), began) <= 70
+
+
+async def sleeper():
+    await sleep_ms(2000)
+
+
+@needs("pin-irq", "schedule")
+async def test_event_set_by_what_a_hard_interrupt_schedules_ends_the_sleep():
+    """Stock: notices the event when the 2 s are over."""
+    import micropython
+
+    def callback(_):
+        ev.set()
+
+    ev = Event()
+    t = create_task(sleeper())
+    began = time.ticks_ms()
+    once(20000, lambda _: micropython.schedule(callback, 0))
+    await ev.wait()
+    assert time.ticks_diff(time.ticks_ms(), began) <= 30
+    t.cancel()
+
+
+@needs("pin-irq", "schedule")
+async def test_event_alone_is_waited_for_without_a_poll_in_between():
+    import micropython
+
+    core = asyncio.core
+
+    def callback(_):
+        ev.set()
+
+    ev = Event()
+    core._poller = counter = CountingPoller(core._poller)
+    once(100000, lambda _: micropython.schedule(callback, 0))
+    await ev.wait()
+    assert counter.polls <= 2, counter.polls
+
+
+@needs("pin-irq", "schedule")
+async def test_call_soon_threadsafe_from_what_a_hard_interrupt_schedules():
+    import micropython
+
+    def handler(_):
+        try:
+            micropython.schedule(callback, 0)
+        except RuntimeError:
+            pass  # its queue is full
+
+    def callback(_):
+        nonlocal n_asked
+        if n_asked < 100:
+            n_asked += 1
+            loop.call_soon_threadsafe(call, n_asked, time.ticks_us())
+
+    def call(n, asked_at):
+        nonlocal late
+        out.append(n)
+        late = max(late, time.ticks_diff(time.ticks_us(), asked_at))
+        if n == 100:
+            flag.set()
+
+    n_asked = late = 0
+    out = []
+    loop = asyncio.get_event_loop()
+    flag = ThreadSafeFlag()
+    t = create_task(worker(2, 3))
+    stop = start(1000, handler)
+    await asyncio.wait_for(flag.wait(), 2)
+    stop()
+    t.cancel()
+    assert out == list(range(1, 101)), out
+    assert late <= 20000, late
+
+
+@needs("pin-irq")
+async def test_interrupt_before_the_deadline_of_a_wait_is_never_lost():
+    """Stock: loses some of them (on qemu, of 400)."""
+    # An interrupt every 3 ms, and waits of 2 to 4 that other work makes late.
+    n = seen = 0
+
+    def handler(_):
+        nonlocal n
+        n += 1
+        flag.set()
+
+    flag = ThreadSafeFlag()
+    t = create_task(worker(2, 1))
+    stop = start(3000, handler)
+    for i in range(400):
+        try:
+            await asyncio.wait_for_ms(flag.wait(), 2 + i % 3)
+            seen = n
+        except asyncio.TimeoutError:
+            assert n == seen or flag.state, i
+    stop()
+    t.cancel()
+
+
+# The wrap of ticks_ms, with the clock of tasks in C. (test_clock.py has more on the wrap.)
+
+
+@needs("hwirq")
+async def test_sleeps_end_in_order_when_the_clock_wraps():
+    import hwirq
+
+    async def task(ms):
+        await sleep_ms(ms)
+        out.append((ms, time.ticks_diff(time.ticks_ms(), began)))
+
+    hwirq.set_ticks((1 << 30) - 50)
+    began = time.ticks_ms()
+    out = []
+    delays = (90, 10, 120, 30, 60, 110)
+    for t in [create_task(task(ms)) for ms in delays]:
+        await t
+    assert [ms for ms, _ in out] == sorted(delays), out
+    assert all(0 <= took - ms <= 2 for ms, took in out), out
+    assert time.ticks_ms() < 1000
+
+
+@needs("hwirq")
+async def test_priority_goes_ahead_when_the_clock_wraps():
+    import hwirq
+
+    async def wait(flag):
+        await flag.wait(priority=True)
+        out.append("flag")
+
+    async def ready(name):
+        out.append(name)
+
+    # The wrap lies between a wake-up and the key of its priority for a window's time.
+    for before in (500, 5, 0, -5, -500, -1005):
+        hwirq.set_ticks((1 << 30) - before)
+        flag = ThreadSafeFlag()
+        out = []
+        tasks = [create_task(wait(flag))]
+        await sleep_ms(2)
+        tasks += [create_task(ready(name)) for name in "ab"]
+        flag.set()
+        for t in tasks:
+            await t
+        assert out == ["flag", "a", "b"], (before, out)
+
+
+@needs("hwirq")
+async def test_interrupts_are_answered_in_time_when_the_clock_wraps():
+    import hwirq
+
+    hwirq.set_ticks((1 << 30) - 1000)
+    await storm(1000, 3)
+    assert time.ticks_ms() < 10000

@@ -345,3 +345,22 @@ async def test_priority_is_handed_on_to_who_waits():
     assert await turns_before(lambda f: asyncio.gather(f.wait(priority=True)), 1) == 0
     assert await turns_before(task, 1) == 0
     assert await turns_before(lambda f: asyncio.wait_for(f.wait(), 10)) > 0
+
+
+async def test_late_task_that_hands_on_its_turn_does_not_starve_the_others():
+    # A task that has been ready for longer than the window is as one with priority.
+    async def never_waits():
+        f = ThreadSafeFlag()
+        while True:
+            f.set()
+            await asyncio.wait_for(f.wait(), 1)
+
+    asyncio.priority_window(20)
+    t = create_task(never_waits())
+    await sleep_ms(5)
+    time.sleep_ms(60)
+    start = time.ticks_ms()
+    for _ in range(5):
+        await sleep_ms(1)
+    assert time.ticks_diff(time.ticks_ms(), start) < 500
+    t.cancel()

@@ -9,10 +9,10 @@ FEATURES = {
     "c-tasks": "the C module _asyncio",
     "emu": "pins and UARTs driven by the emulator around it",
     "files": "a file system that can be written to",
+    "hwirq": "the module hwirq of ports/qemu",
     "lightsleep": "machine.lightsleep",
     "pin-irq": "interrupts, hard or soft, from machine.Pin or its like",
     "schedule": "micropython.schedule",
-    "set-ticks": "a time.ticks_ms that can be set, by hwirq.set_ticks",
     "sockets": "the socket module, and a network with at least 127.0.0.1",
     "ssl": "the ssl module",
     "threads": "the _thread module",
@@ -25,6 +25,32 @@ WANTED = ", ".join(NAMES) + ", all of these, or device=PORT for a board on a por
 # Goes before a script to hide the C module `_asyncio`, so that tasks in Python are used: a builtin
 # module cannot be taken away, but sys.modules is looked at first, and `sys` has no Task to import.
 HIDE_C_TASKS = "import sys\nsys.modules['_asyncio'] = sys\n"
+
+# A script that prints the features that it finds; "emu" is not for it to see.
+PROBE = """
+def has(module, name=None, sub=None):
+    try:
+        obj = __import__(module)
+    except ImportError:
+        return False
+    for attr in (name, sub):
+        if attr:
+            obj = getattr(obj, attr, None)
+    return obj is not None
+for feature, have in (
+    ("c-tasks", has("_asyncio")),
+    ("files", True),
+    ("hwirq", has("hwirq")),
+    ("lightsleep", has("machine", "lightsleep")),
+    ("pin-irq", has("machine", "Pin", "irq")),
+    ("schedule", has("micropython", "schedule")),
+    ("sockets", has("socket")),
+    ("ssl", has("ssl")),
+    ("threads", has("_thread")),
+):
+    if have:
+        print(feature)
+"""
 
 
 @dataclass

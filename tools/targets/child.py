@@ -9,6 +9,7 @@ import sys
 
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 _libc = ctypes.CDLL(None)
+_running = set()
 
 
 @contextlib.contextmanager
@@ -24,12 +25,24 @@ def running(command):
         start_new_session=True,
         preexec_fn=_die_with_parent if sys.platform == "linux" else None,
     )
+    _running.add(process)
     with process:
         try:
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _running.remove(process)
+            _kill(process)
+
+
+def kill_all():
+    """Kill the processes that run, whichever threads have started them."""
+    for process in list(_running):
+        _kill(process)
+
+
+def _kill(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _die_with_parent():

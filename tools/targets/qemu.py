@@ -20,7 +20,7 @@ class Qemu(Target):
 
     def __init__(self, **options):
         self.options = options
-        features = {"pin-irq", "schedule", "set-ticks"}
+        features = {"hwirq", "pin-irq", "schedule"}
         if options.get("c_tasks", True):
             features.add("c-tasks")
         self.features = frozenset(features)

@@ -97,8 +97,16 @@ mcu.onBreak = (n) => {
 
 // ---- Stimuli and what is watched ---------------------------------------------------------------
 
+let depth = 0; // of its sleep: 0 awake, 1 in WFE or WFI, 2 in machine.lightsleep
+let depthWatched = false;
+const sleep = (now) => {
+  if (now !== depth && depthWatched) event('sleep', now);
+  depth = now;
+};
+
 const stimulate = ({ after_us = 0, ...what }) => {
-  if ('watch' in what) {
+  if (what.watch === 'sleep') depthWatched = true;
+  else if ('watch' in what) {
     mcu.gpio[what.watch].addListener((state) =>
       event(`pin${what.watch}`, state === GPIOPinState.High ? 1 : 0));
   } else if ('pin' in what) {
@@ -112,7 +120,7 @@ const stimulate = ({ after_us = 0, ...what }) => {
     const byteNanos = 1e10 / (what.baud ?? 115200);
     let next = 0;
     const arrive = () => {
-      if (uart.rxFIFO.full) event(`uart${what.uart}-lost`, bytes[next]);
+      if (uart.rxFIFO.full || depth === 2) event(`uart${what.uart}-lost`, bytes[next]);
       else uart.feedByte(bytes[next]);
       if (++next < bytes.length) after(byteNanos, arrive);
     };
@@ -199,6 +207,7 @@ core.PC = 0x10000000; // the second-stage boot loader, as if the ROM had copied 
 
 for (let n = 0; !ended; n++) {
   if (!core.waiting) {
+    if (depth) sleep(0);
     const nanos = core.executeInstruction() * nanosPerCycle + busyNanos;
     busyNanos = 0;
     const next = clock.nextAlarm;
@@ -208,6 +217,7 @@ for (let n = 0; !ended; n++) {
     core.waiting = false;
     core.interruptsUpdated = true;
   } else if (clock.nextAlarm) {
+    sleep(core.PM ? 2 : 1); // of the two only lightsleep has interrupts off
     clock.tick(clock.nanosToNextAlarm);
   } else ended = 'asleep, and nothing left to wake it';
   if ((n & 0xff) === 0 && clock.nanos > (startedAt ?? 10e9) + config.limit_us * 1e3) ended = 'limit';

@@ -5,9 +5,11 @@ passes them as `stimuli`, a list of dicts; the script prints a line of its own, 
 them as JSON. `after_us` counts simulated time from the start of the script, or from that line.
 
     {"watch": 15}                                  list the pin's changes as events
+    {"watch": "sleep"}                             list when the CPU sleeps, and how deep
     {"pin": 5, "value": 1, "after_us": 2000}       drive an input pin
     {"uart": 1, "data": "...", "after_us": 2000}   send to a UART, at the pace of its baud rate;
-                "baud": 115200, "repeat": 1        a byte that finds the UART's 32 taken is lost
+                "baud": 115200, "repeat": 1        a byte is lost that finds the UART's 32 taken,
+                                                   or comes in lightsleep, which stops its clock
 """
 
 import ast
@@ -36,6 +38,7 @@ class EmulatorResult(Result):
     events: list  # of tuples (time.ticks_us() of the board but exact, what, value); what is
     #   "pin15" the new level of a watched pin     "in5"        of a driven one
     #   "uart1" a byte written to that UART        "uart1-lost" sent to it and lost
+    #   "sleep" 0 awake, 1 waiting for an interrupt or event, 2 in machine.lightsleep
     us: float  # simulated microseconds that the script took
 
 

@@ -9,33 +9,9 @@ import time
 from pathlib import Path
 
 from tools import Problem
-from tools.targets import Result, Target
+from tools.targets import PROBE, Result, Target
 
 _ROOT = Path(__file__).resolve().parents[2]
-
-_PROBE = """
-def has(module, name=None, sub=None):
-    try:
-        obj = __import__(module)
-    except ImportError:
-        return False
-    for attr in (name, sub):
-        if attr:
-            obj = getattr(obj, attr, None)
-    return obj is not None
-for feature, have in (
-    ("c-tasks", has("_asyncio")),
-    ("files", True),
-    ("lightsleep", has("machine", "lightsleep")),
-    ("pin-irq", has("machine", "Pin", "irq")),
-    ("schedule", has("micropython", "schedule")),
-    ("sockets", has("socket")),
-    ("ssl", has("ssl")),
-    ("threads", has("_thread")),
-):
-    if have:
-        print(feature)
-"""
 
 
 class Unix(Target):
@@ -55,7 +31,7 @@ class Unix(Target):
     def start(self):
         # Scripts start in an empty folder: imports look there first, and tests may write there.
         self._folder = tempfile.TemporaryDirectory()
-        result = self.run(_PROBE)
+        result = self.run(PROBE)
         if not result.ok:
             said = result.err.strip().splitlines() or ["it says nothing"]
             raise Problem(f"{self.binary} is not a working MicroPython: {said[-1]}")

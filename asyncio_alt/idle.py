@@ -1,0 +1,240 @@
+"""What the loop does while nothing is due: it may sleep with the chip's clocks stopped."""
+
+import sys
+from time import ticks_diff, ticks_ms
+
+from micropython import const, schedule
+
+from . import core
+
+try:
+    import machine
+
+    _lightsleep = machine.lightsleep
+except (ImportError, AttributeError):
+    _lightsleep = None
+
+_MAX_MS = const(4000000)  # the longest lightsleep: rp2 takes 71 minutes
+_LEAST_MS = const(2)  # the shortest: 0 and 1 ms are an ordinary delay
+_TRY_MS = const(20)
+_FOLD_MS = const(1000000)  # keeps sums of ms small ints
+
+if sys.platform == "rp2" and sys.implementation.version < (1, 26):
+    # There lightsleep takes the hardware alarm of machine.Timer; a register tells who is armed.
+    _ARMED = 0x400B0020 if "RP2350" in sys.implementation._machine else 0x40054020
+else:
+    _ARMED = None
+
+_hook = None  # what set_idle_hook() was given
+_awake = 0  # how many stay_awake() are open
+
+
+def set_idle_hook(hook):
+    """Has the loop call hook(ms, polled) whenever it would wait; None: it waits by itself.
+
+    ms: until the next deadline (int), -1 if there is none. polled: True if tasks wait for
+    streams, which only the loop's poll sees. The hook waits and returns None; or it returns how
+    many ms the loop is to wait instead (int, -1: as long as it may), which is never past the
+    deadline. Then the loop looks for what has happened; if that is nothing, it calls again.
+
+    It must return soon after an interrupt, and must not allocate. An exception that it raises goes
+    to the exception handler, and the hook is dropped. TypeError if it cannot be called."""
+    global _hook
+    if hook is not None and not callable(hook):
+        raise TypeError("set_idle_hook: hook must be callable or None")
+    _hook = hook
+    core._idle = None if hook is None else _idle
+
+
+def _idle(ms):
+    try:
+        n = int(_hook(ms, bool(core._streams)) or 0)
+    except Exception as er:
+        set_idle_hook(None)
+        core._report("Exception in the idle hook", er)
+        return 0
+    return n if ms < 0 or 0 <= n < ms else ms
+
+
+def power_mode(on=None):
+    """Switches light sleep on (True, or a LightSleep to use) or off (False), at any time. Returns
+    the LightSleep in use, or False. ValueError where the port has no lightsleep that serves."""
+    if on is not None:
+        if not on:
+            if isinstance(_hook, LightSleep):
+                set_idle_hook(None)
+        elif isinstance(on, LightSleep):
+            set_idle_hook(on)
+        elif not isinstance(_hook, LightSleep):
+            set_idle_hook(LightSleep())
+    return isinstance(_hook, LightSleep) and _hook
+
+
+class stay_awake:
+    """A context that keeps a LightSleep from sleeping, as for bytes that are on their way:
+    `with stay_awake(): ...`. They may be nested, and be open in several tasks."""
+
+    def __enter__(self):
+        global _awake
+        _awake += 1
+
+    def __exit__(self, exc_type, exc, tb):
+        global _awake
+        _awake -= 1
+
+
+def _timer():
+    # True if a machine.Timer runs that lightsleep would stop.
+    return _ARMED and machine.mem32[_ARMED] & 8
+
+
+def _whole(ms):
+    # Sleep unless the bell has rung. Interrupts are off from that look on, and one that is pending
+    # ends lightsleep, so none is slept over. Nor is a callback that one has scheduled: the look is
+    # at the scheduler's queue too, which takes eight calls only if it is empty. (Until they have
+    # been called there must be no jump, at which MicroPython would run the callback, without
+    # interrupts.)
+    state = machine.disable_irq()
+    try:
+        schedule(abs, 0)
+        schedule(abs, 0)
+        schedule(abs, 0)
+        schedule(abs, 0)
+        schedule(abs, 0)
+        schedule(abs, 0)
+        schedule(abs, 0)
+        schedule(abs, 0)
+        for _ in range(8):
+            pass
+        if not core._bell.rung() and not _timer():
+            _lightsleep(ms)
+            if _ARMED:
+                machine.mem32[_ARMED] = 8  # disarm: it would end the next sleep
+    except RuntimeError:
+        pass  # a callback waits
+    finally:
+        machine.enable_irq(state)
+
+
+def _slice(ms):
+    if not core._bell.rung():
+        _lightsleep(ms)
+
+
+def _check():
+    # Raise ValueError if the port's lightsleep is of no use to a loop.
+    if not _lightsleep:
+        raise ValueError("power mode: this port has no machine.lightsleep")
+    if sys.platform == "rp2":
+        return  # known, and a trial says nothing while USB ends each sleep
+    try:
+        for _ in range(3):  # an interrupt may end one early
+            begin = ticks_ms()
+            _lightsleep(_TRY_MS)
+            if ticks_diff(ticks_ms(), begin) >= _TRY_MS // 2:
+                return
+    except NotImplementedError:
+        raise ValueError("power mode: machine.lightsleep is not implemented on this port")
+    raise ValueError("power mode: time.ticks_ms stands still in machine.lightsleep")
+
+
+class LightSleep:
+    """An idle hook that sleeps with machine.lightsleep: up to the next deadline in one go while
+    only deadlines and interrupts can wake a task.
+
+    While a task waits for a stream it does not: a UART, SPI, I2S, PIO or socket loses what comes
+    in while the clocks stand. allow(stream) takes that loss for one stream, streams=True for all;
+    then it sleeps slice_ms at a time, and the loop looks at the streams in between.
+
+    slice_ms: int, 2 to 4000000. veto: called without arguments, from the loop, before each sleep
+    and every slice_ms while it returns true, which prevents the sleep. min_ms: int, 3 to 4000000,
+    the shortest wait that is worth a sleep. TypeError, ValueError for other values; ValueError
+    where the port has no lightsleep that serves, which takes up to 60 ms of it to find out."""
+
+    def __init__(self, slice_ms=20, veto=None, min_ms=3, streams=False):
+        _int("slice_ms", slice_ms, _LEAST_MS)
+        _int("min_ms", min_ms, _LEAST_MS + 1)
+        if veto is not None and not callable(veto):
+            raise TypeError("LightSleep: veto must be callable or None")
+        _check()
+        self._slice = slice_ms
+        self._veto = veto
+        self._min = min_ms
+        self._streams = streams
+        self._allowed = {}  # id(stream) -> stream
+        # Only rp2 is known to end a lightsleep at once on an interrupt that came just before.
+        self._sleep = _whole if sys.platform == "rp2" else _slice
+        self._ms = [0, 0]  # awake, asleep, each less _FOLD_MS times
+        self._folds = [0, 0]
+        self._sleeps = self._early = self._vetoes = 0
+        self._since = ticks_ms()  # up to when _ms counts
+
+    def allow(self, stream):
+        """Lets the chip sleep, slice_ms at a time, while a task waits for this stream. What comes
+        in or goes out meanwhile may be lost."""
+        self._allowed[id(stream)] = stream
+
+    def _may(self):
+        if not self._streams:
+            for k in core._streams:
+                if k not in self._allowed:
+                    return False
+        return True
+
+    def _count(self, i):
+        # The time since the last call was spent awake (0) or asleep (1); returns it.
+        now = ticks_ms()
+        passed = ticks_diff(now, self._since)
+        self._since = now
+        ms = self._ms[i] + passed
+        if ms >= _FOLD_MS:
+            ms -= _FOLD_MS
+            self._folds[i] += 1
+        self._ms[i] = ms
+        return passed
+
+    def __call__(self, ms, polled):
+        self._count(0)
+        if polled and not self._may():
+            self._vetoes += 1
+            return ms
+        if _awake or _timer() or self._veto and self._veto():
+            self._vetoes += 1
+            return self._slice
+        if 0 <= ms < self._min:
+            if ms != 1:
+                return ms - 1
+            # A poll of 1 ms may last for 2, and so let periods drift.
+            key = core._task_queue.peek().ph_key
+            while ticks_diff(key, core.ticks()) > 0 and not core._bell.rung():
+                pass
+            return
+        n = self._slice if polled or self._sleep is _slice else _MAX_MS
+        if 0 <= ms <= n:
+            # Up just before the deadline: how far the last millisecond has gone is not known.
+            n = ms - 1
+        self._sleep(n)
+        self._sleeps += 1
+        if self._count(1) < n:
+            self._early += 1
+
+    def stats(self):
+        """Returns a dict: asleep_ms and awake_ms since this LightSleep was made; sleeps; early,
+        those that ended before their time, by an interrupt; vetoes, how often it was kept from
+        sleeping by a stream, the veto or stay_awake(), or on rp2 before 1.26 a machine.Timer."""
+        self._count(0)
+        awake, asleep = (f * _FOLD_MS + ms for f, ms in zip(self._folds, self._ms))
+        return {
+            "asleep_ms": asleep,
+            "awake_ms": awake,
+            "sleeps": self._sleeps,
+            "early": self._early,
+            "vetoes": self._vetoes,
+        }
+
+
+def _int(name, value, least):
+    if not isinstance(value, int):
+        raise TypeError("LightSleep: %s must be an int" % name)
+    if not least <= value <= _MAX_MS:
+        raise ValueError("LightSleep: %s must be %d to %d" % (name, least, _MAX_MS))

@@ -1,0 +1,433 @@
+"""Byte streams that call back from the poll: Protocol, Transport, create_connection, ..."""
+
+import sys
+from errno import ECONNRESET, ENOBUFS
+
+from micropython import const
+
+from . import core
+from .loop import Loop
+
+_POLLIN = const(1)
+_POLLOUT = const(4)
+_READY = const(7)  # these and POLLPRI; the rest are errors and hang-ups
+
+_CHUNK = 8192 if sys.platform in ("linux", "darwin") else 512  # bytes that a pass reads, at most
+_SMALL = const(512)  # and at first; a piece shorter than it takes in the next while both wait
+_HIGH = const(4096)  # the high-water mark, at first
+_ROOM = const(65536)  # with more than this above it in the buffer a write is refused
+
+_BYTES = (bytes, bytearray, memoryview)
+
+# What a Transport will still do.
+_OPEN = const(0)  # all
+_CLOSING = const(1)  # send what is buffered
+_LOSING = const(2)  # call connection_lost
+_LOST = const(3)  # nothing
+
+_open = set()  # the transports and servers that are not closed
+
+
+class _Base:
+    def connection_made(self, transport):
+        """Called once, and first. transport: the Transport."""
+
+    def connection_lost(self, exc):
+        """Called once, and last. exc: the exception that ended the connection; None after an
+        end of the stream, close() or abort()."""
+
+    def pause_writing(self):
+        """Called when more than the high-water mark is buffered: write no more for now."""
+
+    def resume_writing(self):
+        """Called after that, when no more than the low-water mark is buffered."""
+
+    def eof_received(self):
+        """Called when the peer sends no more. Return true to go on writing; else it closes."""
+
+
+class Protocol(_Base):
+    """What is done with a connection. The loop calls these methods from its poll, so none may
+    take long. If one raises, that is reported and the transport closed."""
+
+    def data_received(self, data):
+        """Called with what was received (bytes, never empty): in a pass of the loop once, with 512
+        bytes at most, 8192 on the unix port."""
+
+
+class BufferedProtocol(_Base):
+    """A Protocol with a buffer of its own to receive into; then the loop allocates nothing."""
+
+    def get_buffer(self, sizehint):
+        """Returns the buffer to receive into (bytearray or memoryview, not empty): the most that
+        a pass of the loop reads. sizehint: -1, any size will do."""
+        raise NotImplementedError
+
+    def buffer_updated(self, nbytes):
+        """Called when nbytes (int, 1 or more) have been received into the buffer."""
+
+
+def _check(data):
+    if not isinstance(data, _BYTES):
+        raise TypeError("write: data must be bytes, bytearray or memoryview")
+    return data
+
+
+class Transport:
+    """A connection, as connection_made() gets it. All methods may be called from tasks and from
+    the protocol, not from interrupts or other threads; none waits."""
+
+    def __init__(self, protocol, stream, extra):
+        self._p = protocol
+        self._s = stream
+        self._e = extra
+        self._any = getattr(stream, "any", None)  # a stream without an end: how much is there
+        if hasattr(protocol, "get_buffer"):
+            self._take = stream.readinto
+            self._receive = self._read_into
+        else:
+            self._take = stream.read
+            self._receive = self._read
+        self._chunk = _SMALL  # how much _read() asks for: what it allocates
+        self._state = _OPEN
+        self._paused = False  # by pause_reading()
+        self._eof = False
+        self._out = []  # to be sent: bytes that were written, and bytearrays of our own
+        self._off = 0  # how much of the first of them has been sent
+        self._size = 0  # how much has not
+        self._high = _HIGH
+        self._low = _HIGH // 4
+        self._full = False  # pause_writing() has been called, resume_writing() not since
+        self._warned = False
+        self._polled = 0  # what the stream is polled for
+        self._poll()
+        _open.add(self)
+        core._drop = _drop
+        try:
+            protocol.connection_made(self)
+        except Exception as er:
+            self._raised(er)
+
+    def get_extra_info(self, name, default=None):
+        """What name (str) says: the "socket" and "peername" (address) of a TCP connection, the
+        "stream" of connect_stream(); default if there is no such."""
+        return self._e.get(name, default)
+
+    def is_closing(self):
+        """True (bool) if it is closed, or will be when all is sent."""
+        return self._state != _OPEN
+
+    # Receiving
+
+    def pause_reading(self):
+        """Stops the calls of data_received() and buffer_updated(), at once."""
+        self._paused = True
+        self._poll()
+
+    def resume_reading(self):
+        """Lets them go on."""
+        self._paused = False
+        self._poll()
+
+    def _read(self):
+        # Returns whether there was anything.
+        n = self._chunk
+        if self._any:
+            n = min(n, self._any())
+            if not n:
+                return False
+        try:
+            data = self._take(n)
+        except OSError as er:
+            self._fail(er)
+            return True
+        if data:
+            if len(data) == n >= _SMALL:
+                self._chunk = min(n + n, _CHUNK)
+            self._p.data_received(data)
+        elif data is None:
+            return False
+        else:
+            self._end()
+        return True
+
+    def _read_into(self):
+        buf = self._p.get_buffer(-1)
+        n = len(buf)
+        if not n:
+            raise RuntimeError("get_buffer() returned an empty buffer")
+        try:
+            if self._any:
+                n = self._any()
+                if not n:
+                    return False
+                n = self._take(buf, min(n, len(buf)))
+            else:
+                n = self._take(buf)
+        except OSError as er:
+            self._fail(er)
+            return True
+        if n:
+            self._p.buffer_updated(n)
+        elif n is None:
+            return False
+        else:
+            self._end()
+        return True
+
+    def _end(self):
+        self._eof = True
+        if self._p.eof_received():
+            self._poll()
+        else:
+            self.close()
+
+    # Sending
+
+    def write(self, data):
+        """Sends what the stream takes of data (bytes, bytearray or memoryview) at once, and the
+        rest when it takes more. Dropped, with a warning the first time, if is_closing(). OSError
+        (ENOBUFS) if more than 64 KB above the high-water mark are buffered already; that the
+        connection has failed is told by connection_lost() alone."""
+        _check(data)
+        if self._state:
+            if not self._warned:
+                self._warned = True
+                print("write to a closing transport is dropped", file=sys.stderr)
+            return
+        n = 0
+        out = self._out
+        if out:
+            if self._size > self._high + _ROOM:
+                raise OSError(ENOBUFS, "write: too much is buffered")
+        elif data:
+            try:
+                n = self._s.write(data) or 0
+            except OSError as er:
+                return self._lose(er)
+        left = len(data) - n
+        if not left:
+            return
+        if left >= _SMALL and isinstance(data, bytes):
+            # No copy. If this is the first piece, n of it are sent; else n is 0.
+            if not out:
+                self._off = n
+            out.append(data)
+        else:
+            if n:
+                data = memoryview(data)[n:]
+            if out and len(out[-1]) < _SMALL:  # then it is a bytearray
+                out[-1].extend(data)
+            else:
+                out.append(bytearray(data))
+        self._size += left
+        self._poll()
+        self._mark()
+
+    def writelines(self, list_of_data):
+        """As write() of all that the iterable gives, joined."""
+        self.write(b"".join([bytes(_check(data)) for data in list_of_data]))
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        """Sets the water marks in bytes (int). high: by default 4 times low, or 4096. low: by
+        default a quarter of high. ValueError unless high >= low >= 0."""
+        if high is None:
+            high = _HIGH if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError("set_write_buffer_limits: not high >= low >= 0")
+        self._high = high
+        self._low = low
+        self._mark()
+
+    def get_write_buffer_size(self):
+        """How many bytes (int) wait here to be sent."""
+        return self._size
+
+    def _mark(self):
+        if self._size > self._high and not self._full:
+            self._full = True
+            try:
+                self._p.pause_writing()
+            except Exception as er:
+                self._raised(er)
+
+    def _flush(self):
+        # Returns whether anything was sent.
+        out = self._out
+        size = self._size
+        try:
+            while out:
+                buf = out[0]
+                off = self._off
+                n = self._s.write(memoryview(buf)[off:] if off else buf)
+                if not n:
+                    break
+                self._size -= n
+                if off + n < len(buf):
+                    self._off = off + n
+                    break
+                self._off = 0
+                out.pop(0)
+        except OSError as er:
+            self._fail(er)
+            return True
+        if self._full and self._size <= self._low:
+            self._full = False
+            self._p.resume_writing()
+        if not self._out and self._state == _CLOSING:
+            self._fail(None)
+        self._poll()
+        return self._size != size
+
+    # The end
+
+    def close(self):
+        """Receives no more, sends what is buffered, then calls connection_lost(None)."""
+        if not self._state:
+            if self._out:
+                self._state = _CLOSING
+                self._poll()
+            else:
+                self._lose(None)
+
+    def abort(self):
+        """Drops what is buffered; connection_lost(None) is called next."""
+        self._lose(None)
+
+    def _raised(self, er):
+        core._report("Exception in a protocol", er)
+        self._lose(er)
+
+    def _lose(self, exc):
+        # To be called by anybody: connection_lost() comes when the caller has returned.
+        if self._state < _LOSING:
+            self._forget(_LOSING)
+            Loop.call_soon_threadsafe(self._fail, exc)
+
+    def _fail(self, exc):
+        # To be called by the loop.
+        if self._state < _LOST:
+            self._forget(_LOST)
+            _open.discard(self)
+            try:
+                self._p.connection_lost(exc)
+            except Exception as er:
+                core._report("Exception in a protocol", er)
+            if hasattr(self._s, "close"):
+                self._s.close()
+
+    def _forget(self, state):
+        self._state = state
+        self._out.clear()
+        self._off = self._size = 0
+        self._poll()
+
+    # The poll
+
+    def _poll(self):
+        # Poll for what is still wanted.
+        ev = _POLLOUT if self._out else 0
+        if not (self._state or self._paused or self._eof):
+            ev |= _POLLIN
+        if ev != self._polled:
+            self._polled = ev
+            core._io_queue.watch(self._s, ev, self)
+
+    def _ready(self, ev):
+        # The poll had these events, though another callback may have changed what is wanted.
+        try:
+            moved = False
+            if ev & ~_POLLOUT and self._polled & _POLLIN:
+                moved = self._receive()
+            if ev & ~_POLLIN and self._out:
+                moved = self._flush() or moved
+            if ev & ~_READY and not moved and self._polled:
+                self._fail(OSError(ECONNRESET))
+        except Exception as er:
+            self._raised(er)
+
+
+def connect_stream(protocol, stream):
+    """Connects protocol to a stream: a UART, or any other that can be polled and whose read() and
+    write() do not wait; returns the Transport. A stream without a close() is left open when that
+    is. TypeError if it cannot be polled, RuntimeError if a task waits for it."""
+    return Transport(protocol, stream, {"stream": stream})
+
+
+async def create_connection(protocol_factory, host, port, *, ssl=None, server_hostname=None):
+    """Opens a TCP connection; returns (transport, protocol). protocol_factory: called without
+    arguments, returns the protocol. ssl: True, or an SSLContext, for TLS. OSError if the
+    connection cannot be made."""
+    from .stream import _connect
+
+    s, addr = await _connect(host, port, ssl, server_hostname)
+    try:
+        protocol = protocol_factory()
+    except BaseException:
+        s.close()
+        raise
+    return Transport(protocol, s, {"socket": s, "peername": addr}), protocol
+
+
+class _Server:
+    # As create_server() returns it; also an `async with` context that closes it.
+
+    def __init__(self, factory, s, ssl):
+        self._factory = factory
+        self._s = s
+        self._ssl = ssl
+        core._io_queue.watch(s, _POLLIN, self)
+        _open.add(self)
+        core._drop = _drop
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, exc_type, exc, tb):
+        self.close()
+
+    def close(self):
+        """Stops accepting connections. Those that are open stay."""
+        if self in _open:
+            _open.discard(self)
+            core._io_queue.watch(self._s, 0, self)
+            self._s.close()
+
+    async def wait_closed(self):
+        """Does not wait: close() has closed it."""
+
+    def _fail(self, exc):
+        self.close()
+
+    def _ready(self, ev):
+        # One connection a pass.
+        try:
+            s, addr = self._s.accept()
+        except OSError:
+            return
+        try:
+            s.setblocking(False)
+            if self._ssl:
+                s = self._ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
+                s.setblocking(False)
+            Transport(self._factory(), s, {"socket": s, "peername": addr})
+        except Exception as er:
+            s.close()
+            core._report("Exception in a protocol factory", er)
+
+
+async def create_server(protocol_factory, host, port, *, backlog=5, ssl=None):
+    """Starts a TCP server; returns it: it has close(), and is a context for `async with`.
+    protocol_factory: called without arguments for each connection, returns its protocol. ssl: an
+    SSLContext for TLS. OSError if the address cannot be bound."""
+    from .stream import _listen
+
+    return _Server(protocol_factory, _listen(host, port, backlog), ssl)
+
+
+def _drop():
+    # Called by core when it forgets all that waits.
+    for it in list(_open):
+        it._fail(None)

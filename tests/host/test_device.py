@@ -1,0 +1,56 @@
+"""The target device=PORT, with the firmware of ports/qemu as the board."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tools import Problem, firmware, targets
+from tools.bootstrap import ROOT
+from tools.targets.child import running
+
+
+@pytest.fixture
+def port():
+    """Return the port of a board."""
+    qemu = shutil.which("qemu-system-arm")
+    if not qemu:
+        pytest.skip("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
+    try:
+        image = firmware.build("qemu")
+    except firmware.Unavailable as reason:
+        pytest.skip(str(reason))
+    command = [qemu, "-machine", "mps2-an385", "-kernel", image, "-display", "none"]
+    command += ["-monitor", "none", "-serial", "pty", "-semihosting", "-icount", "shift=3"]
+    with running(command) as process:
+        said = process.stdout.readline().decode()
+        yield re.search(r"/dev/\S+", said)[0]
+
+
+def test_scripts_run_and_fail_and_hang(port):
+    with targets.get("device", port=port) as board:
+        assert {"hwirq", "schedule", "c-tasks"} <= board.features
+        result = board.run("import sys\nsys.modules['x'] = 1\nprint('hello')")
+        assert (result.out, result.err, result.ok) == ("hello\n", "", True)
+        result = board.run("import sys\nprint('x' in sys.modules)\nraise ValueError('so')")
+        assert result.out == "False\n" and not result.ok
+        assert result.err.endswith("line 3, in <module>\nValueError: so\n")
+        for hang in ("while True: pass", "while True: print('on')"):
+            result = board.run(f"print('before')\n{hang}", timeout=1)
+            assert result.out.startswith("before\n") and result.timed_out and not result.ok
+        assert board.run("print('after')").out == "after\n"
+
+
+def test_device_tests_run_on_a_board(port):
+    file = "tests/device/test_lock_event.py"
+    command = [sys.executable, "-m", "tools", "test", f"--target=device={port}", file]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "test_lock_event.py .." in done.stdout
+
+
+def test_a_port_without_a_board_is_said_so():
+    with pytest.raises(Problem, match="/dev/nonexistent"):
+        targets.get("device", port="/dev/nonexistent").start()

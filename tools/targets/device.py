@@ -1,0 +1,72 @@
+"""A real board, over a serial port or what mpremote takes in place of one.
+
+The board runs what is installed on it, not the files of this repository: install the package with
+`mpremote mip install` or in its firmware, and again after each change.
+"""
+
+import time
+
+from mpremote.transport import TransportError
+from mpremote.transport_serial import SerialTransport
+
+from tools import Problem
+from tools.targets import PROBE, Result, Target
+
+_RESTART = 30  # seconds that a soft reset may take
+
+
+class Device(Target):
+    """The board on `port`, such as /dev/ttyACM0 or socket://127.0.0.1:5000.
+
+    A script that hangs is stopped by Ctrl-C. A board that does not react to that needs a hand.
+    """
+
+    name = "device"
+    slowness = 3
+
+    def __init__(self, port):
+        self.port = port
+
+    def start(self):
+        try:
+            self._board = SerialTransport(self.port)
+        except (TransportError, OSError) as error:
+            raise Problem(f"{self.port}: {error}") from None
+        for script in (PROBE, "import asyncio_alt"):
+            result = self.run(script)
+            if not result.ok:
+                self.stop()
+                said = result.err.strip().splitlines() or ["it says nothing"]
+                raise Problem(f"the board on {self.port}: {said[-1]}")
+            self.features = self.features or frozenset(result.out.split())
+
+    def run(self, source, timeout=60):
+        begin = time.monotonic()
+        out = err = b""
+        try:
+            self._board.enter_raw_repl(timeout_overall=_RESTART)  # with a soft reset
+            self._board.exec_raw_no_follow(source)
+            end = time.monotonic() + timeout
+            out = self._read(end)
+            err = self._read(end)
+            timed_out = not err.endswith(b"\4")
+        except (TransportError, OSError) as error:
+            err = f"{error}\n\4".encode()
+            timed_out = False
+        out, err = (text.removesuffix(b"\4").decode(errors="replace") for text in (out, err))
+        out, err = (text.replace("\r\n", "\n") for text in (out, err))
+        ok = not err and not timed_out
+        return Result(out, err, ok, time.monotonic() - begin, timed_out)
+
+    def stop(self):
+        self._board.close()
+
+    def _read(self, end):
+        """Read up to the next Ctrl-D, or what comes before the end."""
+        data = b""
+        while not data.endswith(b"\4") and time.monotonic() < end:
+            if self._board.serial.in_waiting:
+                data += self._board.serial.read(1)
+            else:
+                time.sleep(0.001)
+        return data
