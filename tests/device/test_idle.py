@@ -28,7 +28,7 @@ from asyncio_alt import LightSleep, idle, power_mode, set_idle_hook, stay_awake
 
 set_idle_hook(None)
 
-LATE = 15 if sys.platform in ("linux", "darwin") else 2  # ms that a deadline may be missed by
+LATE = 45 if sys.platform in ("linux", "darwin") else 2  # ms that a deadline may be missed by
 
 
 def sleeping(**args):
