@@ -167,7 +167,7 @@ pin = Pin(5, Pin.IN)
 pin.irq(lambda pin: flag.set(), Pin.IRQ_RISING, hard=True)
 
 async def main():
-    # A wait with the clocks on is cut short; then the loop sleeps past where that would have ended.
+    # A wait with the clocks on is cut short; then the loop sleeps past that deadline.
     for _ in range(10):
         power_mode(False)
         print('#EMU {"pin": 5, "value": 1, "after_us": 20000}')
