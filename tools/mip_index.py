@@ -6,8 +6,9 @@ Any web server that serves plain files can serve DIR. With URL for where it does
     mip.install("asyncio_alt", index="URL")             on a board with a network,
     micropython -m mip install --index URL asyncio_alt  for the unix port.
 
-An index of an earlier version may be in DIR already: both versions can be installed then, and
-without a version the new one is.
+The optional parts are packages of their own, such as asyncio_alt-idle, which bring asyncio_alt
+along. An index of an earlier version may be in DIR already: both versions can be installed then,
+and without a version the new one is.
 """
 
 import hashlib
@@ -41,10 +42,16 @@ def write(folder: Path) -> tuple[str, list[str]]:
     A format is "py", or the number of the .mpy format that boards tell as
     sys.implementation._mpy & 0xFF.
     """
-    package = json.loads((ROOT / "package.json").read_text())
+    for part in sorted((ROOT / _NAME).glob("*.json")):
+        _write_package(folder, f"{_NAME}-{part.stem}", part, [[_NAME, "latest"]])
+    return _write_package(folder, _NAME, ROOT / "package.json", [])
+
+
+def _write_package(folder, package_name, description, deps):
+    package = json.loads(description.read_text())
     hashes = defaultdict(list)  # by format: [path on the board, name in the index] of each file
     for target, url in package["urls"]:
-        source = ROOT / url
+        source = description.parent / url
         code = compiled(source, ROOT)
         for form, path, content in (
             (str(code[1]), str(Path(target).with_suffix(".mpy")), code),
@@ -52,9 +59,11 @@ def write(folder: Path) -> tuple[str, list[str]]:
         ):
             hashes[form].append([path, _add_file(folder, content)])
     for form, files in hashes.items():
-        description = json.dumps({"v": 1, "version": package["version"], "hashes": files})
+        description = json.dumps(
+            {"v": 1, "version": package["version"], "hashes": files, "deps": deps}
+        )
         for name in (package["version"], "latest"):
-            _write(folder / "package" / form / _NAME / f"{name}.json", description.encode())
+            _write(folder / "package" / form / package_name / f"{name}.json", description.encode())
     return package["version"], list(hashes)
 
 
