@@ -194,14 +194,18 @@ def mpremote():
 
         def mpremote(*args):
             command = [sys.executable, "-m", "mpremote", "connect", board, *args]
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                env={**os.environ, "no_proxy": "127.0.0.1"},  # else a proxy is asked for it
-                timeout=300,
-            )
+            for _ in range(3):
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, "no_proxy": "127.0.0.1"},  # else a proxy is asked for it
+                    timeout=300,
+                )
+                # mpremote gives the board a second to answer, which on a busy PC is too little.
+                if "could not enter raw repl" not in done.stderr:
+                    break
             assert done.returncode == 0, done.stdout + done.stderr
             return done.stdout
 
