@@ -38,7 +38,8 @@ def set_idle_hook(hook):
     deadline. Then the loop looks for what has happened; if that is nothing, it calls again.
 
     It must return soon after an interrupt, and must not allocate. An exception that it raises goes
-    to the exception handler, and the hook is dropped. TypeError if it cannot be called."""
+    to the exception handler, and the hook is dropped. TypeError if it cannot be called. This
+    function itself is not to be called from a hard interrupt."""
     global _hook
     if hook is not None and not callable(hook):
         raise TypeError("set_idle_hook: hook must be callable or None")
@@ -58,7 +59,8 @@ def _idle(ms):
 
 def power_mode(on=None):
     """Switches light sleep on (True, or a LightSleep to use) or off (False), at any time. Returns
-    the LightSleep in use, or False. ValueError where the port has no lightsleep that serves."""
+    the LightSleep in use, or False. ValueError where the port has no lightsleep that serves. Not
+    to be called from a hard interrupt."""
     if on is not None:
         if not on:
             if isinstance(_hook, LightSleep):
