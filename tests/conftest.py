@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import Problem, firmware, targets
+from tools import Problem, Unavailable, targets
 from tools.targets import child
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -100,7 +100,7 @@ class Running:
                 except Exception as failure:
                     self._targets[key] = failure
             target = self._targets[key]
-        if isinstance(target, firmware.Unavailable):
+        if isinstance(target, Unavailable):
             pytest.skip(str(target))
         if isinstance(target, Exception):
             raise target

@@ -9,3 +9,7 @@ if sys.version_info < (3, 10):  # noqa: UP036
 
 class Problem(Exception):
     """Something the user can put right: the command line prints it as one line."""
+
+
+class Unavailable(Problem):
+    """Something that is needed is not on this machine and cannot be fetched; tests skip then."""

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import Problem, size, source, targets
+from tools import Problem, Unavailable, size, source, targets
 from tools.bootstrap import ROOT
 
 RESULTS = ROOT / "benchmarks"
@@ -337,7 +337,7 @@ def _flash(console):
     # A list of one figure; of none if stock's source cannot be had.
     try:
         tree = source.tree(None)
-    except source.SourceUnavailable as error:
+    except Unavailable as error:
         console.print(f"Sizes left out: {error}")
         return []
     base = size.measure(ROOT / "asyncio_alt", tree)["sets"]["base"]

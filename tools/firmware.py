@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from tools import Problem, source
+from tools import Problem, Unavailable, source
 from tools.bootstrap import ROOT
 
 # Debian's packages of what MicroPython has as submodules, for a source without these.
@@ -38,10 +38,6 @@ _PROGRAMS = {
         "arm-none-eabi-g++": "libstdc++-arm-none-eabi-newlib",
     },
 }
-
-
-class Unavailable(Problem):
-    """Something that a build needs is not on this machine."""
 
 
 def add_arguments(parser):
@@ -108,7 +104,7 @@ def build(
     heap: size of the heap in bytes (qemu only)
     Raises Unavailable if the source or a tool cannot be had, Problem if the build fails.
     """
-    tree = _tree(micropython_src)
+    tree = source.tree(micropython_src)
     for program, packages in _PROGRAMS[port].items():
         if not shutil.which(program):
             raise Unavailable(f"there is no {program} here; Debian has it in {packages}")
@@ -161,9 +157,9 @@ def _rp2(tree, folder, manifest, c_tasks, uart_repl, heap):
         "PICO_NO_PICOTOOL": 1,
     }
     if not (tree / "lib" / "pico-sdk" / "pico_sdk_init.cmake").exists():
-        options["PICO_SDK_PATH_OVERRIDE"] = _debian_package(*_PICO_SDK) / "usr/src/pico-sdk"
+        options["PICO_SDK_PATH_OVERRIDE"] = source.package(*_PICO_SDK) / "usr/src/pico-sdk"
     if not (tree / "lib" / "tinyusb" / "src").exists():
-        options["TINYUSB_PATH_OVERRIDE"] = _debian_package(*_TINYUSB) / "usr/src/tinyusb"
+        options["TINYUSB_PATH_OVERRIDE"] = source.package(*_TINYUSB) / "usr/src/tinyusb"
     if not c_tasks:
         options["BOARD_WITHOUT_C_TASKS"] = 1
     if not uart_repl:
@@ -207,29 +203,8 @@ def _run(name, folder, commands, **variables):
     print(f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
 
 
-def _tree(path):
-    try:
-        return source.tree(path)
-    except source.SourceUnavailable as error:
-        raise Unavailable(str(error)) from None
-    except ValueError as error:
-        raise Problem(str(error)) from None
-
-
-def _debian_package(name, version):
-    try:
-        return source.package(name, version)
-    except source.SourceUnavailable as error:
-        raise Unavailable(str(error)) from None
-
-
-def cache() -> Path:
-    """Return the folder in the user's cache for what is fetched and built."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncio_alt"
-
-
 def _folder(*name):
-    folder = cache() / "firmware" / "-".join(name)
+    folder = source.cache() / "firmware" / "-".join(name)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from tools import Problem
 from tools.bootstrap import ROOT
 from tools.mpy import compiled
-from tools.source import SourceUnavailable, tree
+from tools.source import tree
 from tools.targets.unix import Unix
 
 _DEVICE = """
@@ -62,11 +62,7 @@ def add_arguments(parser):
 
 
 def main(args):
-    try:
-        source = tree(args.micropython_src)
-    except (SourceUnavailable, ValueError) as error:
-        raise Problem(error) from None
-    report = measure(ROOT / "asyncio_alt", source)
+    report = measure(ROOT / "asyncio_alt", tree(args.micropython_src))
     Console().print(_table(report))
     if args.json:
         Path(args.json).write_text(json.dumps(report, indent=2) + "\n")

@@ -13,21 +13,22 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tools import Problem
+from tools import Problem, Unavailable
 
 MICROPYTHON_VERSION = "1.25.0+ds-1"
 SUITE = "trixie"  # the Debian release that holds the pinned versions
 
 
-class SourceUnavailable(Problem):
-    """The source is not here and cannot be fetched; the text says why and what to do."""
+def cache() -> Path:
+    """Return the folder in the user's cache for what is fetched and built."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncio_alt"
 
 
 def tree(path: str | None = None) -> Path:
     """Return the root of an unpacked MicroPython source.
 
     path: a checkout to use; None takes $MICROPYTHON_SRC, else the cached copy, else a fetched one.
-    Raises Problem if the path is no MicroPython source, SourceUnavailable if none can be had.
+    Raises Problem if the path is no MicroPython source, Unavailable if none can be had.
     """
     given = path or os.environ.get("MICROPYTHON_SRC")
     if given:
@@ -38,8 +39,8 @@ def tree(path: str | None = None) -> Path:
         return root
     try:
         root = debian_source("micropython", MICROPYTHON_VERSION)
-    except SourceUnavailable as e:
-        raise SourceUnavailable(f"{e}; set $MICROPYTHON_SRC to a MicroPython checkout") from None
+    except Unavailable as e:
+        raise Unavailable(f"{e}; set $MICROPYTHON_SRC to a MicroPython checkout") from None
     # Debian leaves the submodules out; of this one the makefiles only ask whether a file is there.
     readme = root / "lib" / "micropython-lib" / "README.md"
     readme.parent.mkdir(exist_ok=True)
@@ -74,13 +75,12 @@ def package(name: str, version: str) -> Path:
 
 def _cached(name, version, kind, verb, unpack):
     """Return the cached folder of one package; fetch and unpack it first if it is not there."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncio_alt"
-    folder = cache / f"{name}-{version}"
+    folder = cache() / f"{name}-{version}"
     if folder.is_dir():
         return folder
     entries = _archive_entries(kind)
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as scratch:
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=".fetch-") as scratch:
         fetched, target = Path(scratch, "fetched"), Path(scratch, "unpacked")
         fetched.mkdir()
         target.mkdir()
@@ -112,13 +112,13 @@ def _apt_download(what, verb, entries, scratch, fetched):
     failed_update = _complaint([*apt, "update"])
     failed = _complaint([*apt, *verb, what], cwd=fetched)
     if failed:
-        raise SourceUnavailable(f"apt-get cannot fetch {what}: {failed_update or failed}")
+        raise Unavailable(f"apt-get cannot fetch {what}: {failed_update or failed}")
 
 
 def _archive_entries(kind):
     """Return the machine's entries for Debian's main archive, changed to SUITE and one kind."""
     if not shutil.which("apt-get"):
-        raise SourceUnavailable("there is no apt-get here to fetch it with")
+        raise Unavailable("there is no apt-get here to fetch it with")
     found = {}
     apt = Path("/etc/apt")
     for file in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
@@ -128,7 +128,7 @@ def _archive_entries(kind):
                 if "main" in components and "debian" in re.split("[:/]", uri):
                     found[uri] = signed_by
     if not found:
-        raise SourceUnavailable("apt here has no entry for Debian's main archive")
+        raise Unavailable("apt here has no entry for Debian's main archive")
     targets = "Sources" if kind == "deb-src" else "Packages"
     return "\n".join(
         f"Types: {kind}\nURIs: {uri}\nSuites: {SUITE}\nComponents: main\nTargets: {targets}\n"

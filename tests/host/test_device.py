@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tools import Problem, firmware, targets
+from tools import Problem, Unavailable, firmware, targets
 from tools.bootstrap import ROOT
 from tools.targets.child import running
 
@@ -20,7 +20,7 @@ def port():
         pytest.skip("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
     try:
         image = firmware.build("qemu")
-    except firmware.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     command = [qemu, "-machine", "mps2-an385", "-kernel", image, "-display", "none"]
     command += ["-monitor", "none", "-serial", "pty", "-semihosting", "-icount", "shift=3"]

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tools import firmware, targets
+from tools import Unavailable, targets
 from tools.bootstrap import ROOT
 
 
@@ -34,7 +34,7 @@ def started(name):
     target = targets.get(name)
     try:
         target.start()
-    except firmware.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     return target
 

@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from tools import Problem, bench, demo, firmware, size, source, targets
+from tools import Problem, Unavailable, bench, demo, size, source, targets
 from tools.bootstrap import ROOT
 
 ATTEMPTS = 3
@@ -50,7 +50,7 @@ def test_required_figures_hold_on_the_pico(request):
     rp2 = targets.get("rp2")
     try:
         rp2.start()
-    except firmware.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     figures = bench.measure(rp2, bench.EXPERIMENTS["rp2"], repeats=1)
     assert [figure for figure in figures if figure["ok"] is False] == []
@@ -69,7 +69,7 @@ def test_a_pass_allocates_nothing(unix):
 def test_flash_of_the_base_is_within_half_of_stock():
     try:
         tree = source.tree(None)
-    except source.SourceUnavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     base = size.measure(ROOT / "asyncio_alt", tree)["sets"]["base"]
     assert base["ours"]["mpy"] <= 1.5 * base["stock"]["mpy"]

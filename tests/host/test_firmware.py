@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import firmware, source, targets
+from tools import Unavailable, firmware, source, targets
 from tools.bootstrap import ROOT
 from tools.targets.unix import Unix
 
@@ -31,7 +31,7 @@ import {0}
 def micropython():
     try:
         return source.tree()
-    except source.SourceUnavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
 
 
@@ -66,7 +66,7 @@ def build(capfd):
     def build(port, **options):
         try:
             return firmware.build(port, **options)
-        except firmware.Unavailable as reason:
+        except Unavailable as reason:
             pytest.skip(str(reason))
 
     return build
@@ -81,7 +81,7 @@ def start(capfd):
         target = targets.get(name, **options)
         try:
             target.start()
-        except firmware.Unavailable as reason:
+        except Unavailable as reason:
             pytest.skip(str(reason))
         started.append(target)
         return target

@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from tools import firmware, mip_index, targets
+from tools import Unavailable, firmware, mip_index, targets
 from tools.bootstrap import ROOT
 from tools.targets.child import running
 from tools.targets.unix import micropython
@@ -180,7 +180,7 @@ def mpremote():
     """Return a function that runs mpremote on an emulated Pico, whose flash has no package."""
     try:
         image = firmware.build("rp2", stock=True, uart_repl=False).with_suffix(".uf2")
-    except firmware.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
 
     emulator = [sys.executable, "-m", "rp2040py", "micropython", "--image", image]

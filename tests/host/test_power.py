@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tools import bench, firmware, power, targets
+from tools import Unavailable, bench, power, targets
 from tools.bootstrap import ROOT
 
 HEAD = """
@@ -30,7 +30,7 @@ def rp2():
     target = targets.get("rp2")
     try:
         target.start()
-    except firmware.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     return target
 

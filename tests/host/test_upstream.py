@@ -7,11 +7,11 @@ import warnings
 import pytest
 
 from tests import upstream
-from tools import firmware, source
+from tools import Unavailable, source
 
 try:
     CASES = upstream.discover(source.tree())
-except source.SourceUnavailable as reason:
+except Unavailable as reason:
     pytest.skip(str(reason), allow_module_level=True)
 
 # Target, mode and "-py" where tasks are in Python.
@@ -41,7 +41,7 @@ def started():
             name, mode, *task_py = setting.split("-")
             try:
                 target = stack.enter_context(upstream.started(name, mode, bool(task_py)))
-            except firmware.Unavailable as reason:
+            except Unavailable as reason:
                 pytest.skip(str(reason))
             return target, mode, bool(task_py)
 

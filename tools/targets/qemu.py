@@ -5,7 +5,7 @@ import select
 import shutil
 import time
 
-from tools import firmware
+from tools import Unavailable, firmware
 from tools.targets import Result, Target
 from tools.targets.child import running
 
@@ -27,9 +27,7 @@ class Qemu(Target):
 
     def start(self):
         if not shutil.which("qemu-system-arm"):
-            raise firmware.Unavailable(
-                "there is no qemu-system-arm here; Debian has it in qemu-system-arm"
-            )
+            raise Unavailable("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
         self.firmware = firmware.build("qemu", **self.options)
 
     def run(self, source, timeout=60):

@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import firmware
+from tools import Unavailable, firmware, source
 from tools.targets import Result, Target
 from tools.targets.child import running
 
@@ -57,7 +57,7 @@ class Rp2(Target):
 
     def start(self):
         if not shutil.which("npm"):
-            raise firmware.Unavailable("there is no npm here; Debian has it in nodejs and npm")
+            raise Unavailable("there is no npm here; Debian has it in nodejs and npm")
         npm = ["npm", "install", "--no-audit", "--no-fund", "@".join(_EMULATOR)]
         self._modules = _fetched(_EMULATOR, npm)
         pip = [sys.executable, "-m", "pip", "install", "--target=.", "--no-deps"]
@@ -105,7 +105,7 @@ def _text(printed):
 
 def _fetched(package, command):
     """Return the cached folder that a package client installs a package into."""
-    folder = firmware.cache() / "-".join(package)
+    folder = source.cache() / "-".join(package)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
@@ -113,7 +113,7 @@ def _fetched(package, command):
             target.mkdir()
             done = subprocess.run(command, cwd=target, capture_output=True, text=True)
             if done.returncode:
-                raise firmware.Unavailable(f"cannot install {package[0]}: {done.stderr.strip()}")
+                raise Unavailable(f"cannot install {package[0]}: {done.stderr.strip()}")
             try:
                 target.rename(folder)
             except OSError:
