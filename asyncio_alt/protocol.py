@@ -407,11 +407,10 @@ class _Server:
             s, addr = self._s.accept()
         except OSError:
             return
+        from .stream import _accepted
+
         try:
-            s.setblocking(False)
-            if self._ssl:
-                s = self._ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
-                s.setblocking(False)
+            s = _accepted(s, self._ssl)
             Transport(self._factory(), s, {"socket": s, "peername": addr})
         except Exception as er:
             s.close()

@@ -265,12 +265,18 @@ class Server:
             s.close()
 
 
+def _accepted(s, ssl):
+    # An accepted socket, made ready for the loop.
+    s.setblocking(False)
+    if ssl:
+        s = ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
+        s.setblocking(False)
+    return s
+
+
 async def _connection(cb, s, addr, ssl):
     try:
-        s.setblocking(False)
-        if ssl:
-            s = ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
-            s.setblocking(False)
+        s = _accepted(s, ssl)
         stream = Stream(s, {"peername": addr})
         await cb(stream, stream)
     except BaseException:
