@@ -36,6 +36,8 @@ def wait_for(aw, timeout, sleep=core.sleep):  # async
         aw = core.create_task(aw)
         core._task_queue.remove(aw)
         core._push(aw, core._heir(me))
+        if timeout is not None and core.ticks_diff(key, aw.ph_key) < 0:
+            key = aw.ph_key  # the clock has ticked since: aw runs first all the same
     if timeout is None or not aw.state:
         return (yield from aw)
     iter(aw)  # makes its state a queue
