@@ -25,6 +25,15 @@ if sys.platform == "rp2" and sys.implementation.version < (1, 26):
 else:
     _ARMED = None
 
+if sys.platform == "rp2":
+    _USB = 0x50110000  # its controller's registers
+    try:
+        from network import WLAN
+
+        _wlans = WLAN(0), WLAN(1)  # station and access point
+    except ImportError:
+        _wlans = ()
+
 _hook = None  # what set_idle_hook() was given
 _awake = 0  # how many stay_awake() are open
 
@@ -90,6 +99,17 @@ def _timer():
     return _ARMED and machine.mem32[_ARMED] & 8
 
 
+def _linked():
+    # True if USB or WiFi is up: a host has given us a USB address, and has not stopped talking.
+    if sys.platform == "rp2":
+        mem32 = machine.mem32
+        if mem32[_USB] & 127 and not mem32[_USB + 0x50] & 16:
+            return True
+        for wlan in _wlans:
+            if wlan.active():
+                return True
+
+
 def _whole(ms):
     # Sleep unless the bell has rung. Interrupts are off from that look on, and one that is pending
     # ends lightsleep, so none is slept over. Nor is a callback that one has scheduled: the look is
@@ -146,7 +166,8 @@ class LightSleep:
 
     While a task waits for a stream it does not: a UART, SPI, I2S, PIO or socket loses what comes
     in while the clocks stand. allow(stream) takes that loss for one stream, streams=True for all;
-    then it sleeps slice_ms at a time, and the loop looks at the streams in between.
+    then it sleeps slice_ms at a time, and the loop looks at the streams in between. Nor does it
+    on rp2 while a USB host is connected or WiFi is active.
 
     slice_ms: int, 2 to 4000000. veto: called without arguments, from the loop, before each sleep
     and every slice_ms while it returns true, which prevents the sleep. min_ms: int, 3 to 4000000,
@@ -200,7 +221,7 @@ class LightSleep:
         if polled and not self._may():
             self._vetoes += 1
             return ms
-        if _awake or _timer() or self._veto and self._veto():
+        if _awake or _timer() or _linked() or self._veto and self._veto():
             self._vetoes += 1
             return self._slice
         if 0 <= ms < self._min:
@@ -223,7 +244,8 @@ class LightSleep:
     def stats(self):
         """Returns a dict: asleep_ms and awake_ms since this LightSleep was made; sleeps; early,
         those that ended before their time, by an interrupt; vetoes, how often it was kept from
-        sleeping by a stream, the veto or stay_awake(), or on rp2 before 1.26 a machine.Timer."""
+        sleeping by a stream, USB, WiFi, the veto or stay_awake(), or on rp2 before 1.26 a
+        machine.Timer."""
         self._count(0)
         awake, asleep = (f * _FOLD_MS + ms for f, ms in zip(self._folds, self._ms))
         return {

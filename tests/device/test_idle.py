@@ -451,6 +451,39 @@ async def test_timer_is_not_late():
 
 
 @needs("emu")
+async def test_usb_keeps_it_awake():
+    from machine import mem32
+
+    s = sleeping()
+    for address, vetoes in ((0, False), (5, True), (0, False)):
+        mem32[0x50110000] = address  # as the host has given it: it is mounted
+        before = s.stats()
+        await sleep_ms(100)
+        after = s.stats()
+        assert (after["vetoes"] > before["vetoes"]) == vetoes
+        assert (after["asleep_ms"] - before["asleep_ms"] > 90) != vetoes
+
+
+@needs("lightsleep")
+async def test_wifi_keeps_it_awake():
+    class Wlan:  # this board has none
+        up = False
+
+        def active(self):
+            return self.up
+
+    wlan = Wlan()
+    idle._wlans = (Wlan(), wlan)
+    s = sleeping()
+    for wlan.up in (False, True, False):
+        before = s.stats()
+        await sleep_ms(100)
+        after = s.stats()
+        assert (after["vetoes"] > before["vetoes"]) == wlan.up
+        assert (after["asleep_ms"] - before["asleep_ms"] > 90) != wlan.up
+
+
+@needs("emu")
 async def test_pin_ends_it_when_flags_are_all_that_waits():
     from machine import Pin
 
