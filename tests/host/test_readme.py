@@ -1,5 +1,6 @@
-"""The README says what is so: its examples run, its figures are those of benchmarks/."""
+"""README.md and docs/ say what is so: examples run, figures are those of benchmarks/."""
 
+import ast
 import json
 import re
 
@@ -8,8 +9,13 @@ import pytest
 from tools import bench, targets
 from tools.bootstrap import ROOT
 
-README = (ROOT / "README.md").read_text("utf-8")
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+PAGES = {p: p.read_text("utf-8") for p in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
+README = PAGES[ROOT / "README.md"]
+EXAMPLES = [
+    example
+    for page in PAGES.values()
+    for example in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+]
 
 # Stands for the board's: a pin whose interrupt comes from a thread, 20 ms later.
 MACHINE = """
@@ -52,7 +58,39 @@ def test_figures_are_those_of_the_last_bench():
     assert bench.with_tables(README, reports) == README
 
 
-def test_what_it_links_to_is_there():
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if ":" not in link]
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_it_links_to_is_there(page):
+    for link in re.findall(r"\]\(([^)]+)\)", PAGES[page]):
+        if ":" not in link:
+            path, _, section = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), link
+            assert not section or section in sections(target), link
+
+
+def sections(page):
+    """Return the names that links give the sections of a page."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+def test_troubleshooting_has_every_runtime_error():
+    said = PAGES[ROOT / "docs" / "troubleshooting.md"]
+    raised = [
+        text
+        for file in (ROOT / "asyncio_alt").glob("*.py")
+        for text in runtime_errors(ast.parse(file.read_text("utf-8")))
+    ]
+    assert len(raised) > 10
+    assert [text for text in raised if text not in said] == []
+
+
+def runtime_errors(tree):
+    """Yield the texts of the RuntimeErrors that a module raises, up to what is filled in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            if getattr(node.exc.func, "id", "") == "RuntimeError":
+                for part in ast.walk(node.exc):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                        yield part.value.partition("%")[0]
+                        break
