@@ -20,11 +20,11 @@ except ImportError:
 
 
 class CancelledError(BaseException):
-    pass
+    """Raised in a task that is cancelled."""
 
 
 class TimeoutError(Exception):
-    pass
+    """Raised by wait_for() and wait_for_ms()."""
 
 
 cur_task = None  # the task that runs; None while the loop sleeps and outside it

@@ -14,9 +14,11 @@ class Event:
         self.waiting = core.TaskQueue()
 
     def is_set(self):
+        """True (bool) if the event is set."""
         return self.state
 
     def set(self):
+        """Sets the event and wakes all tasks that wait for it."""
         self.state = True
         waiting = self.waiting
         try:
@@ -28,6 +30,7 @@ class Event:
             _ring(_RING)
 
     def clear(self):
+        """Clears the event: wait() waits again."""
         self.state = False
 
     def wait(self):  # async

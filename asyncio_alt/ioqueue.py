@@ -38,6 +38,9 @@ def priority_window(ms=None):
 
 
 class IOQueue:
+    """The streams that are waited for. The loop has one; programs need it to wait in a way that no
+    stream class offers."""
+
     def __init__(self):
         # id(stream) -> [reader, writer, stream, events, soft, watcher]
         #   reader, writer: the task that waits, or None

@@ -12,6 +12,7 @@ class Lock:
         self.waiting = core.TaskQueue()
 
     def locked(self):
+        """True (bool) if it is taken."""
         return self.state == 1
 
     def release(self):

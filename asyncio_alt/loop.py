@@ -64,6 +64,7 @@ class Loop:
     _exc_handler = None
 
     def create_task(coro):
+        """As asyncio_alt.create_task()."""
         return core.create_task(coro)
 
     def run_forever():
@@ -111,6 +112,7 @@ class Loop:
         Loop._exc_handler = handler
 
     def get_exception_handler():
+        """What set_exception_handler() was given, or None."""
         return Loop._exc_handler
 
     def default_exception_handler(loop, context):

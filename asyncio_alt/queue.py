@@ -4,11 +4,11 @@ from . import core
 
 
 class QueueEmpty(Exception):
-    pass
+    """Raised by get_nowait()."""
 
 
 class QueueFull(Exception):
-    pass
+    """Raised by put_nowait()."""
 
 
 class Queue:
@@ -27,12 +27,15 @@ class Queue:
         self._unfinished = 0
 
     def qsize(self):
+        """How many items (int) are in the queue."""
         return len(self._items)
 
     def empty(self):
+        """True (bool) if there is none."""
         return not self._items
 
     def full(self):
+        """True (bool) if there is no room for another."""
         return 0 < self.maxsize <= len(self._items)
 
     def put_nowait(self, item):

@@ -19,10 +19,11 @@ class Stream:
         self.lock = None  # held by the task that sends it
 
     def get_extra_info(self, v):
+        """e[v], such as the "peername" of a connection. KeyError if it is not there."""
         return self.e[v]
 
     def close(self):
-        pass
+        """Does nothing, as in stock: wait_closed() closes it."""
 
     async def wait_closed(self):
         """Closes the stream. A task that waits to read or to write it gets OSError (EBADF)."""

@@ -16,6 +16,7 @@ TOOLS = {
     "size": "bytes of flash and heap of each module, beside stock asyncio",
     "power": "estimate the current of a board that sleeps while nothing is due",
     "upstream": "run MicroPython's own asyncio tests against it",
+    "api": "write the API page, from the docstrings",
     "firmware": "build firmware with it frozen in",
     "mip-index": "write a package index for mip, with it compiled to .mpy files",
 }

@@ -1,0 +1,22 @@
+"""The API page has all that is public, and says something of it."""
+
+import re
+
+from tools import api, targets
+
+
+def test_every_public_name_is_told_of():
+    with targets.get("unix") as unix:
+        result = unix.run(
+            "import asyncio_alt\n"
+            "for names in asyncio_alt._attrs:\n"
+            "    for name in names[1:]:\n"
+            "        print(name)\n"
+        )
+    assert result.ok, result.err
+    page = api.page()
+    for name in ["run", "create_task", "sleep_ms", *result.out.split()]:
+        assert re.search(rf"^### .*\b{name}\b", page, re.MULTILINE), name
+    silent = re.findall(r"^(###.*)\n\n(?=#|\Z)", page, re.MULTILINE)
+    # A name that stands for another is told of there.
+    assert [title for title in silent if " = " not in title] == []
