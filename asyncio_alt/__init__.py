@@ -1,6 +1,11 @@
 """asyncio_alt: a MicroPython asyncio that answers interrupts and I/O first."""
 
-from .core import *
+import sys
+
+if sys.implementation.name == "micropython":
+    from .core import *
+else:
+    from asyncio import *
 
 __version__ = (3, 0, 0)  # of the stock API that this package replaces
 
@@ -22,6 +27,7 @@ _attrs = (
         "create_connection",
         "create_server",
     ),
+    ("pubsub", "pubsub"),  # a package of its own
     ("queue", "Queue", "QueueEmpty", "QueueFull"),
     ("stream", "StreamReader", "StreamWriter", "open_connection", "start_server"),
 )
@@ -30,7 +36,9 @@ _attrs = (
 def __getattr__(name):
     for names in _attrs:
         if name in names:
-            value = getattr(__import__(names[0], globals(), None, (name,), 1), name)
+            value = __import__(names[0], globals(), None, (name,), 1)
+            if name != names[0]:
+                value = getattr(value, name)
             globals()[name] = value
             return value
     raise AttributeError(name)

@@ -20,7 +20,7 @@ from tools.targets.child import running
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
-PARTS = ["idle", "protocol"]
+PARTS = ["idle", "protocol", "pubsub"]
 
 # Run where the package has been installed; prints where that is.
 USE = """
@@ -35,6 +35,11 @@ for names in asyncio_alt._attrs:
         continue
     for name in names[1:]:
         getattr(asyncio_alt, name)
+
+if not MISSING:
+    for names in asyncio_alt.pubsub._attrs:
+        for name in names:
+            getattr(asyncio_alt.pubsub, name)
 
 order = []
 
@@ -151,7 +156,8 @@ def install(tmp_path):
 def test_mip_installs_the_sources(install, repository):
     assert install(f"{repository}/package.json") == "asyncio_alt/core.py\n"
     install(f"{repository}/asyncio_alt/idle.json")
-    install(f"{repository}/asyncio_alt/protocol.json", use=ALL)
+    install(f"{repository}/asyncio_alt/protocol.json")
+    install(f"{repository}/asyncio_alt/pubsub.json", use=ALL)
 
 
 def test_mip_installs_mpy_files_from_an_index(install, index):
@@ -160,7 +166,8 @@ def test_mip_installs_mpy_files_from_an_index(install, index):
 
 def test_mip_installs_a_part_with_what_it_needs(install, index):
     install("--index", index, "asyncio_alt-idle")
-    assert install("--index", index, "asyncio_alt-protocol", use=ALL) == "asyncio_alt/core.mpy\n"
+    install("--index", index, "asyncio_alt-protocol")
+    assert install("--index", index, "asyncio_alt-pubsub", use=ALL) == "asyncio_alt/core.mpy\n"
 
 
 def test_mip_installs_a_version_from_an_index(install, index):

@@ -1,0 +1,252 @@
+"""Subscription: the bounded queue between the publishers and one subscriber."""
+
+from .waiter import Waiter
+
+POLICIES = ("block", "drop_old", "drop_new", "latest")
+
+
+class Closed(Exception):
+    pass
+
+
+class Subscription(Waiter):
+    """A queue of messages that one task takes from. Broker.subscribe() makes it; it is an async
+    iterator of (topic, payload) and an async context manager that closes it at the end.
+
+    filter: the topics (str); name: what reports and snapshots call it, its filter unless it is
+    set; policy, maxlen, priority: as given to subscribe(); dropped: how many messages were lost,
+    because it was full or when it was closed."""
+
+    def __init__(self, broker, filter, maxlen, policy, priority):
+        if policy not in POLICIES:
+            raise ValueError("policy must be one of " + ", ".join(POLICIES))
+        if maxlen is None:
+            maxlen = 1 if policy == "latest" else 8
+        if not isinstance(maxlen, int):
+            raise TypeError("maxlen must be an int")
+        if maxlen < 0 or maxlen == 0 and policy in ("drop_old", "latest"):
+            raise ValueError("maxlen must be 1 or more, or 0 with block or drop_new")
+        self.filter = self.name = filter
+        self.maxlen = maxlen
+        self.policy = policy
+        self.priority = priority
+        self.dropped = 0
+        self._broker = broker
+        self._ring = [None] * (2 * (maxlen or 1))  # topics; their payloads backwards from the end
+        self._first = 0  # where the oldest is
+        self._n = 0  # how many are queued
+        # How many may be queued: maxlen; with maxlen 0, one while a task waits; closed: -1.
+        self._room = maxlen
+        self._matched = 0  # how many messages were for it
+        self._late = None  # list of (topic, payload, ticket): publish_wait() waits with them
+        self._held = None  # the Lease that the task has taken last
+
+    # The sink's side
+
+    def full(self):
+        return self._n >= self._room >= 0
+
+    def put(self, topic, payload, retain=False):
+        """Queues a message, or does what the policy says: returns 1 if there was no room, else
+        0."""
+        n = self._n
+        if n >= self._room:
+            return self._overflow(topic, payload)
+        self._matched += 1
+        self._n = n + 1
+        ring = self._ring
+        i = self._first + n
+        n = len(ring) >> 1
+        if i >= n:
+            i -= n
+        ring[i] = topic
+        ring[~i] = payload
+        if self.task:
+            self._wake(self.priority)
+        return 0
+
+    def _overflow(self, topic, payload):
+        if self._room < 0:  # closed by a subscriber that had the message before
+            self._drop(payload, 0)
+            return 0
+        policy = self.policy
+        if policy == "drop_old" or policy == "latest":
+            while self._n:
+                self._drop(self._pop()[1])
+                if policy == "drop_old":
+                    break
+            self.put(topic, payload)
+        else:
+            self._matched += 1
+            self._drop(payload)
+        return 1
+
+    def _drop(self, payload, count=1):
+        self.dropped += count
+        if hasattr(payload, "_return"):
+            payload._return(self)
+
+    # What publish_wait() does with a sink that is full and has these two
+
+    def queue(self, topic, payload, retain, ticket):
+        """Keeps a message until there is room; ticket.done(self) is called then. Returns False
+        if the sink does not do that."""
+        if self.policy != "block":
+            return False
+        self._matched += 1
+        if self._late is None:
+            self._late = []
+        self._late.append((topic, payload, ticket))
+        return True
+
+    def unqueue(self, ticket):
+        """Forgets the message of the ticket, whose publish_wait() was cancelled."""
+        for i, late in enumerate(self._late):
+            if late[2] is ticket:
+                self._late.pop(i)
+                self._drop(late[1])
+                break
+
+    # The subscriber's side
+
+    @property
+    def queued(self):
+        """How many messages are queued."""
+        return self._n
+
+    @property
+    def delivered(self):
+        """How many messages were taken from it."""
+        return self._matched - self.dropped - self._n - len(self._late or ())
+
+    def _pop(self):
+        ring = self._ring
+        i = self._first
+        item = (ring[i], ring[~i])
+        ring[i] = ring[~i] = None
+        self._n -= 1
+        i += 1
+        self._first = 0 if i + i == len(ring) else i
+        return item
+
+    def _admit(self):
+        # The message that has waited longest takes the room.
+        topic, payload, ticket = self._late.pop(0)
+        self._matched -= 1
+        self.put(topic, payload)
+        ticket.done(self)
+
+    def get_nowait(self):
+        """Takes the oldest message; returns (topic, payload). QueueEmpty if there is none, Closed
+        after close()."""
+        if self._held:
+            self.release()
+        if not self._n:
+            if self._room < 0:
+                raise Closed(self.name)
+            if not self._late:
+                from .. import QueueEmpty
+
+                raise QueueEmpty
+            # With maxlen 0 it goes from hand to hand.
+            self._room = 1
+            self._admit()
+            self._room = self.maxlen
+        item = self._pop()
+        if self._late and self._n < self._room:
+            self._admit()
+        if hasattr(item[1], "_return"):
+            self._held = item[1]
+            item = (item[0], self._held.view)
+        return item
+
+    async def get(self):
+        """Takes the oldest message when there is one; returns (topic, payload). Closed after
+        close(), also if that comes while it waits; RuntimeError if another task waits."""
+        if self._held:
+            self.release()
+        while not (self._n or self._late):
+            if self._room < 0:
+                raise Closed(self.name)
+            if self.maxlen:
+                await self._wait()
+                continue
+            self._room = 1
+            try:
+                await self._wait()
+            finally:
+                if self._room == 1:
+                    self._room = 0
+        return self.get_nowait()
+
+    def release(self):
+        """Gives the pool's buffer that was taken last back; the next get, or close(), does it
+        too."""
+        lease = self._held
+        if lease:
+            self._held = None
+            lease._return(self)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        try:
+            return await self.get()
+        except Closed:
+            raise StopAsyncIteration
+
+    def close(self):
+        """Ends the subscription, now; what is queued is dropped, a task that waits gets Closed.
+        May be called twice, by anybody in the loop, also while a message is being delivered."""
+        if self._room < 0:
+            return
+        while self._n:
+            self._drop(self._pop()[1])
+        self._room = -1
+        while self._late:
+            _, payload, ticket = self._late.pop(0)
+            self._drop(payload)
+            ticket.done(self)
+        self.release()
+        self._broker._forget(self)
+        if self.task:
+            self._wake(self.priority)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exc):
+        self.close()
+
+
+class Call:
+    """A function that is called inside publish(). Broker.subscribe_call() makes it.
+
+    filter, name: as a Subscription's; delivered: how often it was called; dropped: 0."""
+
+    dropped = 0
+
+    def __init__(self, broker, filter, fn):
+        if not callable(fn):
+            raise TypeError("fn must be callable")
+        self.filter = self.name = filter
+        self.delivered = 0
+        self._broker = broker
+        self._fn = fn  # None: closed
+
+    def put(self, topic, payload, retain=False):
+        fn = self._fn
+        if fn:
+            self.delivered += 1
+            fn(topic, payload)
+        return 0
+
+    def full(self):
+        return False
+
+    def close(self):
+        """Ends the subscription, now. May be called twice, and by fn itself."""
+        if self._fn:
+            self._fn = None
+            self._broker._forget(self)
