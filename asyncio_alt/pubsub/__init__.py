@@ -4,6 +4,8 @@
 _attrs = (
     ("broker", "Broker", "matches"),
     ("channel", "Closed", "Subscription"),
+    ("isr", "Publisher"),
+    ("pool", "Pool"),
 )
 
 

@@ -1,11 +1,12 @@
 """Broker: topics, filters, and the way of a message to all who subscribe."""
 
 from .channel import Call, Subscription
-from .waiter import Waiter, report
+from .waiter import Waiter, report, wake
 
 _ROUTES = 32  # how many topics' subscribers are remembered
 _SHARES = 16  # up to how many subscribers the ratings are made in advance
 
+_Lease = None  # pool.Lease, once there is a pool
 _shares = {}  # number of subscribers: the ratings when 0, 1, ... of them are full
 
 
@@ -61,8 +62,8 @@ class _Ticket(Waiter):
 
     def done(self, sink):
         self.sinks.remove(sink)
-        if not self.sinks:
-            self._wake(False)
+        if not self.sinks and self.task:
+            wake(self)
 
 
 class Broker:
@@ -209,24 +210,39 @@ class Broker:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
             sinks = self._route(topic)
+        if _Lease and isinstance(payload, _Lease):
+            return self._publish_lease(sinks, topic, payload, retain, skip)
         self.published += 1
         if retain:
             self._retain(topic, payload)
-        n = len(sinks)
         full = 0
         for sink in sinks:
-            if sink is skip:
-                n -= 1
-                continue
-            try:
-                full += sink.put(topic, payload, retain)
-            except Exception as er:
-                self._raised(sink, er)
+            if sink is not skip:
+                try:
+                    full += sink.put(topic, payload, retain)
+                except Exception as er:
+                    self._raised(sink, er)
+        return self._share(full, sinks, skip) if full else 0.0
+
+    def _publish_lease(self, sinks, topic, lease, retain, skip):
+        lease._begin()
+        self.published += 1
+        if retain:
+            self._retain(topic, lease)
+        full = 0
+        for sink in sinks:
+            if sink is not skip:
+                full += self._put(sink, topic, lease._for(sink), retain)
+        return lease._end(self._share(full, sinks, skip))
+
+    def _share(self, full, sinks, skip):
         if not full:
             return 0.0
-        return 1.0 if full == n else self._share(full, n)
-
-    def _share(self, full, n):
+        n = len(sinks)
+        if skip in sinks:
+            n -= 1
+        if full == n:
+            return 1.0
         try:
             return _shares[n][full]
         except (KeyError, TypeError):
@@ -251,16 +267,20 @@ class Broker:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
             sinks = self._route(topic)
+        lease = None
+        if _Lease and isinstance(payload, _Lease):
+            lease = payload
+            lease._begin()
         self.published += 1
         if retain:
             self._retain(topic, payload)
         ticket = None
-        n = len(sinks)
         full = 0
         for sink in sinks:
             if sink is skip:
-                n -= 1
                 continue
+            if lease:
+                payload = lease._for(sink)
             if sink.full() and hasattr(sink, "queue"):
                 if ticket is None:
                     ticket = _Ticket()
@@ -269,17 +289,20 @@ class Broker:
                     full += 1
                     continue
             full += self._put(sink, topic, payload, retain)
+        rating = self._share(full, sinks, skip)
+        if lease:
+            rating = lease._end(rating)
         if ticket and ticket.sinks:
             try:
                 await ticket._wait()
             finally:
                 for sink in ticket.sinks:  # none, unless it was cancelled
                     sink.unqueue(ticket)
-        if not full:
-            return 0.0
-        return 1.0 if full == n else self._share(full, n)
+        return rating
 
     def _retain(self, topic, payload):
+        if _Lease and isinstance(payload, _Lease):
+            payload = bytes(payload.view)
         if payload is None or payload in (b"", ""):
             self._retained.pop(topic, None)
         else:

@@ -1,8 +1,13 @@
 """Subscription: the bounded queue between the publishers and one subscriber."""
 
-from .waiter import Waiter
+from collections import deque
+
+from .waiter import Waiter, wake
 
 POLICIES = ("block", "drop_old", "drop_new", "latest")
+
+
+_Lease = None  # pool.Lease, once there is a pool
 
 
 class Closed(Exception):
@@ -14,8 +19,8 @@ class Subscription(Waiter):
     iterator of (topic, payload) and an async context manager that closes it at the end.
 
     filter: the topics (str); name: what reports and snapshots call it, its filter unless it is
-    set; policy, maxlen, priority: as given to subscribe(); dropped: how many messages were lost,
-    because it was full or when it was closed."""
+    set; policy, maxlen, priority: as given to subscribe(); delivered: how many messages were taken
+    from it; dropped: how many were lost, because it was full or when it was closed."""
 
     def __init__(self, broker, filter, maxlen, policy, priority):
         if policy not in POLICIES:
@@ -30,60 +35,55 @@ class Subscription(Waiter):
         self.maxlen = maxlen
         self.policy = policy
         self.priority = priority
-        self.dropped = 0
+        self.delivered = self.dropped = 0
         self._broker = broker
-        self._ring = [None] * (2 * (maxlen or 1))  # topics; their payloads backwards from the end
-        self._first = 0  # where the oldest is
-        self._n = 0  # how many are queued
-        # How many may be queued: maxlen; with maxlen 0, one while a task waits; closed: -1.
-        self._room = maxlen
-        self._matched = 0  # how many messages were for it
+        # Topic, payload, topic, payload, ...; made once, so to queue a message allocates nothing.
+        self._queue = deque((), 2 * (maxlen or 1))
+        # How long it may be: with maxlen 0 there is room while a task waits; closed: -1.
+        self._room = 2 * maxlen
         self._late = None  # list of (topic, payload, ticket): publish_wait() waits with them
         self._held = None  # the Lease that the task has taken last
 
     # The sink's side
 
     def full(self):
-        return self._n >= self._room >= 0
+        return len(self._queue) >= self._room >= 0
 
     def put(self, topic, payload, retain=False):
         """Queues a message, or does what the policy says: returns 1 if there was no room, else
         0."""
-        n = self._n
-        if n >= self._room:
+        queue = self._queue
+        if len(queue) >= self._room:
             return self._overflow(topic, payload)
-        self._matched += 1
-        self._n = n + 1
-        ring = self._ring
-        i = self._first + n
-        n = len(ring) >> 1
-        if i >= n:
-            i -= n
-        ring[i] = topic
-        ring[~i] = payload
+        queue.append(topic)
+        queue.append(payload)
         if self.task:
-            self._wake(self.priority)
+            wake(self)
         return 0
 
     def _overflow(self, topic, payload):
         if self._room < 0:  # closed by a subscriber that had the message before
             self._drop(payload, 0)
             return 0
-        policy = self.policy
-        if policy == "drop_old" or policy == "latest":
-            while self._n:
-                self._drop(self._pop()[1])
-                if policy == "drop_old":
-                    break
-            self.put(topic, payload)
+        queue = self._queue
+        if self.policy == "latest":
+            while queue:
+                self._drop_first()
+        elif self.policy == "drop_old":
+            self._drop_first()
         else:
-            self._matched += 1
             self._drop(payload)
+            return 1
+        self.put(topic, payload)
         return 1
+
+    def _drop_first(self):
+        self._queue.popleft()
+        self._drop(self._queue.popleft())
 
     def _drop(self, payload, count=1):
         self.dropped += count
-        if hasattr(payload, "_return"):
+        if _Lease and isinstance(payload, _Lease):
             payload._return(self)
 
     # What publish_wait() does with a sink that is full and has these two
@@ -93,7 +93,6 @@ class Subscription(Waiter):
         if the sink does not do that."""
         if self.policy != "block":
             return False
-        self._matched += 1
         if self._late is None:
             self._late = []
         self._late.append((topic, payload, ticket))
@@ -112,72 +111,64 @@ class Subscription(Waiter):
     @property
     def queued(self):
         """How many messages are queued."""
-        return self._n
-
-    @property
-    def delivered(self):
-        """How many messages were taken from it."""
-        return self._matched - self.dropped - self._n - len(self._late or ())
-
-    def _pop(self):
-        ring = self._ring
-        i = self._first
-        item = (ring[i], ring[~i])
-        ring[i] = ring[~i] = None
-        self._n -= 1
-        i += 1
-        self._first = 0 if i + i == len(ring) else i
-        return item
-
-    def _admit(self):
-        # The message that has waited longest takes the room.
-        topic, payload, ticket = self._late.pop(0)
-        self._matched -= 1
-        self.put(topic, payload)
-        ticket.done(self)
+        return len(self._queue) // 2
 
     def get_nowait(self):
         """Takes the oldest message; returns (topic, payload). QueueEmpty if there is none, Closed
         after close()."""
-        if self._held:
-            self.release()
-        if not self._n:
+        self.release()
+        if not self._queue:
             if self._room < 0:
                 raise Closed(self.name)
             if not self._late:
                 from .. import QueueEmpty
 
                 raise QueueEmpty
-            # With maxlen 0 it goes from hand to hand.
-            self._room = 1
-            self._admit()
-            self._room = self.maxlen
-        item = self._pop()
-        if self._late and self._n < self._room:
-            self._admit()
-        if hasattr(item[1], "_return"):
-            self._held = item[1]
-            item = (item[0], self._held.view)
-        return item
+        return self._take()
 
     async def get(self):
         """Takes the oldest message when there is one; returns (topic, payload). Closed after
         close(), also if that comes while it waits; RuntimeError if another task waits."""
         if self._held:
             self.release()
-        while not (self._n or self._late):
+        queue = self._queue
+        while not (queue or self._late):
             if self._room < 0:
                 raise Closed(self.name)
-            if self.maxlen:
+            if self._room:
                 await self._wait()
                 continue
-            self._room = 1
+            self._room = 2
             try:
                 await self._wait()
             finally:
-                if self._room == 1:
+                if not self.maxlen and self._room > 0:
                     self._room = 0
-        return self.get_nowait()
+        if self._late or _Lease:
+            return self._take()
+        self.delivered += 1
+        return (queue.popleft(), queue.popleft())
+
+    def _take(self):
+        queue = self._queue
+        late = self._late
+        if queue:
+            item = (queue.popleft(), queue.popleft())
+            if late and self.maxlen:
+                # The message that has waited longest takes the room.
+                topic, payload, ticket = late.pop(0)
+                queue.append(topic)
+                queue.append(payload)
+                ticket.done(self)
+        else:
+            topic, payload, ticket = late.pop(0)
+            item = (topic, payload)
+            ticket.done(self)
+        self.delivered += 1
+        if _Lease and isinstance(item[1], _Lease):
+            self._held = item[1]
+            item = (item[0], self._held.view)
+        return item
 
     def release(self):
         """Gives the pool's buffer that was taken last back; the next get, or close(), does it
@@ -201,9 +192,9 @@ class Subscription(Waiter):
         May be called twice, by anybody in the loop, also while a message is being delivered."""
         if self._room < 0:
             return
-        while self._n:
-            self._drop(self._pop()[1])
         self._room = -1
+        while self._queue:
+            self._drop_first()
         while self._late:
             _, payload, ticket = self._late.pop(0)
             self._drop(payload)
@@ -211,7 +202,7 @@ class Subscription(Waiter):
         self.release()
         self._broker._forget(self)
         if self.task:
-            self._wake(self.priority)
+            wake(self)
 
     async def __aenter__(self):
         return self

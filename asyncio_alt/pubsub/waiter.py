@@ -3,30 +3,40 @@
 import sys
 
 if sys.implementation.name == "micropython":
+    from time import ticks_add
+    from time import ticks_ms as ticks
+
     from .. import core
 
     report = core._report
 
+    def _yield(_):
+        yield
+
+    _once = core._once or _yield
+
+    def wake(waiter):
+        """Has the task that waits go on. There must be one."""
+        t = waiter.task
+        waiter.task = None
+        if waiter.priority:
+            core._task_queue.push(t, ticks_add(ticks(), core._ahead))
+        else:
+            core._task_queue.push(t)
+        if core._asleep:
+            core._ring(b"\0")
+
     class Waiter:
         task = None  # the one that waits
+        priority = False  # whether it runs next, ahead of the ready tasks
 
-        def _wait(self):  # async
+        def _wait(self):
+            # Awaitable that ends with wake().
             if self.task:
                 raise RuntimeError("another task waits for this " + type(self).__name__)
             self.task = t = core.cur_task or core.current_task()
             t.data = self
-            yield
-
-        def _wake(self, priority):
-            t = self.task
-            if t:
-                self.task = None
-                if priority:
-                    core._push(t, core.ticks_add(core.ticks(), core._ahead))
-                    if core._asleep:
-                        core._ring(b"\0")
-                else:
-                    core._wake(t)
+            return _once(0)
 
         def remove(self, task):
             # Called by Task.cancel().
@@ -44,6 +54,13 @@ else:
         else:
             loop.call_exception_handler({"message": message, "exception": exc})
 
+    def wake(waiter):
+        # CPython's loop knows no priority.
+        future = waiter.task
+        waiter.task = None
+        if not future.done():
+            future.set_result(None)
+
     class Waiter:
         task = None  # the Future of the one that waits
 
@@ -56,11 +73,3 @@ else:
             finally:
                 if self.task is future:
                     self.task = None
-
-        def _wake(self, priority):
-            # CPython's loop knows no priority.
-            future = self.task
-            if future:
-                self.task = None
-                if not future.done():
-                    future.set_result(None)

@@ -1,20 +1,40 @@
-"""The pubsub layer on CPython: what tests/device/test_pubsub.py proves on MicroPython."""
+"""The pubsub layer on CPython: what tests/device proves on MicroPython, and its threads."""
 
 import ast
+import signal
 
 import pytest
 
 from tools.bootstrap import ROOT
 
 DEVICE = ROOT / "tests" / "device"
-FILE = DEVICE / "test_pubsub.py"
-TREE = ast.parse(FILE.read_text())
-NAMES = [n.name for n in TREE.body if getattr(n, "name", "").startswith("test_")]
+TESTS = [
+    (file, node.name)
+    for file in ("test_pubsub.py", "test_pool.py")
+    for node in ast.parse((DEVICE / file).read_text()).body
+    if getattr(node, "name", "").startswith("test_")
+]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_on_cpython(name):
+@pytest.fixture(autouse=True)
+def in_time():
+    """Have a test that hangs fail, like one on a device."""
+
+    def stop(*_):
+        raise TimeoutError
+
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, old)
+
+
+@pytest.mark.parametrize("file, name", TESTS)
+def test_on_cpython(file, name):
     scope = {}
-    for file in (DEVICE / "harness.py", FILE):
-        exec(compile(file.read_text(), file, "exec"), scope)
+    for path in (DEVICE / "harness.py", DEVICE / file):
+        exec(compile(path.read_text(), path, "exec"), scope)
     scope["_run"](scope[name])
+
+

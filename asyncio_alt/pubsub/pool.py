@@ -1,0 +1,134 @@
+"""Pool: preallocated buffers that are published by reference, without a copy."""
+
+import time
+
+from . import broker, channel
+
+try:
+    from time import ticks_diff
+    from time import ticks_ms as _ticks
+except ImportError:
+
+    def _ticks():
+        return time.monotonic_ns() // 1000000
+
+    def ticks_diff(end, start):
+        return end - start
+
+
+class Lease:
+    """A buffer of a Pool, from lease() until the last subscriber is done with it.
+
+    buf: memoryview of the whole buffer, to be filled; used: how many of its bytes are the
+    payload (int), all unless that is set. Subscribers get a memoryview of those: functions while
+    they run, a task until it takes the next message or its subscription is closed."""
+
+    def __init__(self, pool, nbytes):
+        self.buf = memoryview(bytearray(nbytes))
+        self.used = nbytes
+        self.view = self.buf  # what subscribers get
+        self._pool = pool
+        self._since = 0  # ticks of lease()
+        self._out = False  # leased, and not yet published
+        self._holders = []  # subscriptions that have it; the pool itself: publish() is at work
+
+    def release(self):
+        """Gives the buffer back without publishing it. From tasks and callbacks only."""
+        if self._out:
+            self._out = False
+            self._pool._take_back(self)
+
+    # What Broker.publish() does with it
+
+    def _begin(self):
+        if not self._out:
+            raise ValueError("payload is a Lease that was published or released before")
+        self._out = False
+        self.view = self.buf if self.used == len(self.buf) else self.buf[: self.used]
+        self._holders.append(self._pool)
+
+    def _for(self, sink):
+        # The payload for a sink: a queue keeps the lease, and says when it is done with it.
+        if isinstance(sink, channel.Subscription):
+            self._holders.append(sink)
+            return self
+        return self.view
+
+    def _end(self, rating):
+        self._return(self._pool)
+        return max(rating, self._pool.pressure())
+
+    def _return(self, holder):
+        self._holders.remove(holder)
+        if not self._holders:
+            self._pool._take_back(self)
+
+
+class Pool:
+    """count buffers of nbytes bytes each (ints), for payloads that are too large to be copied.
+
+    refused: how often lease() found none."""
+
+    def __init__(self, count, nbytes):
+        if not isinstance(count, int) or count < 1:
+            raise ValueError("count must be an int of 1 or more")
+        if not isinstance(nbytes, int) or nbytes < 1:
+            raise ValueError("nbytes must be an int of 1 or more")
+        self.refused = 0
+        self._leases = tuple(Lease(self, nbytes) for _ in range(count))
+        # A ring of the free ones with one place more, which stays free.
+        self._ring = list(self._leases)
+        self._ring.append(None)
+        self._first = 0  # the next one to be leased; changed by lease() only
+        self._last = count  # where the next one goes that comes back; changed by the loop only
+        self._pressures = tuple(i / count for i in range(count + 1))
+
+    def lease(self):
+        """Gives a Lease, whose buf is to be filled and which is then published; None if all are
+        in use. May be called from a hard interrupt and never allocates, but by one side only: one
+        interrupt handler, one other thread, or the loop's tasks and callbacks."""
+        i = self._first
+        if i == self._last:
+            self.refused += 1
+            return None
+        lease = self._ring[i]
+        i += 1
+        self._first = 0 if i == len(self._ring) else i
+        lease.used = len(lease.buf)
+        lease._since = _ticks()
+        lease._out = True
+        return lease
+
+    def _take_back(self, lease):
+        i = self._last
+        self._ring[i] = lease
+        i += 1
+        self._last = 0 if i == len(self._ring) else i
+
+    def leased(self):
+        """How many are in use."""
+        return len(self._leases) - (self._last - self._first) % len(self._ring)
+
+    def pressure(self):
+        """The share that is in use, from 0.0 to 1.0. A publish() of a Lease returns no less."""
+        return self._pressures[self.leased()]
+
+    def holders(self, ms=0):
+        """List of (name, ms) of those that have a buffer for ms (int) or longer, the longest
+        first: names of subscriptions, and "publisher" for one that is not published yet."""
+        found = []
+        now = _ticks()
+        for lease in self._leases:
+            since = ticks_diff(now, lease._since)
+            if since < ms:
+                continue
+            if lease._out:
+                found.append(("publisher", since))
+            for holder in lease._holders:
+                if holder is not self:
+                    found.append((holder.name, since))
+        found.sort(key=lambda holder: -holder[1])
+        return found
+
+
+broker._Lease = channel._Lease = Lease
