@@ -21,6 +21,7 @@ from tools.bootstrap import ROOT
 from tools.mpy import compiled
 
 _NAME = "asyncio_alt"
+_NEEDS = {"link": (f"{_NAME}-protocol", f"{_NAME}-pubsub")}  # of the parts
 
 
 def add_arguments(parser):
@@ -43,7 +44,8 @@ def write(folder: Path) -> tuple[str, list[str]]:
     sys.implementation._mpy & 0xFF.
     """
     for part in sorted((ROOT / _NAME).glob("*.json")):
-        _write_package(folder, f"{_NAME}-{part.stem}", part, [[_NAME, "latest"]])
+        deps = [[name, "latest"] for name in (_NAME, *_NEEDS.get(part.stem, ()))]
+        _write_package(folder, f"{_NAME}-{part.stem}", part, deps)
     return _write_package(folder, _NAME, ROOT / "package.json", [])
 
 

@@ -6,6 +6,7 @@ _attrs = (
     ("channel", "Closed", "Subscription"),
     ("isr", "Publisher"),
     ("pool", "Pool"),
+    ("frame", "FramedProtocol"),
 )
 
 

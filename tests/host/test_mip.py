@@ -20,7 +20,7 @@ from tools.targets.child import running
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
-PARTS = ["idle", "protocol", "pubsub"]
+PARTS = ["idle", "link", "protocol", "pubsub"]
 
 # Run where the package has been installed; prints where that is.
 USE = """
@@ -157,6 +157,7 @@ def test_mip_installs_the_sources(install, repository):
     assert install(f"{repository}/package.json") == "asyncio_alt/core.py\n"
     install(f"{repository}/asyncio_alt/idle.json")
     install(f"{repository}/asyncio_alt/protocol.json")
+    install(f"{repository}/asyncio_alt/link.json")
     install(f"{repository}/asyncio_alt/pubsub.json", use=ALL)
 
 
@@ -166,8 +167,7 @@ def test_mip_installs_mpy_files_from_an_index(install, index):
 
 def test_mip_installs_a_part_with_what_it_needs(install, index):
     install("--index", index, "asyncio_alt-idle")
-    install("--index", index, "asyncio_alt-protocol")
-    assert install("--index", index, "asyncio_alt-pubsub", use=ALL) == "asyncio_alt/core.mpy\n"
+    assert install("--index", index, "asyncio_alt-link", use=ALL) == "asyncio_alt/core.mpy\n"
 
 
 def test_mip_installs_a_version_from_an_index(install, index):

@@ -1,0 +1,305 @@
+"""FramedProtocol: whole messages over any transport, on MicroPython and CPython.
+
+On a carrier that loses nothing (TCP) a frame is its length, as in an MQTT packet (7 bits a byte,
+the lowest first, the top bit says that more follow), and its bytes. On one that does (a UART) it
+is a packet of RFC 1055 (SLIP), with a delimiter at both ends, whose last 4 bytes are the CRC-32 of
+the others, lowest byte first. Both are put together and taken apart by C code.
+"""
+
+import sys
+from binascii import crc32
+from errno import ECONNRESET
+
+from .. import BufferedProtocol, Event, create_task
+from .waiter import report
+
+try:
+    from micropython import const
+except ImportError:  # CPython
+
+    def const(value):
+        return value
+
+
+_CHUNK = 256 if sys.platform not in ("linux", "darwin", "win32") else 8192  # bytes, at first
+_MOST = const(0xFFFFFFF)  # what four bytes of length can say
+_RESIDUE = const(0x2144DF1C)  # the CRC-32 of whatever has its own at its end
+_BYTES = (bytes, bytearray, memoryview)
+
+_END = b"\xc0"
+_ESC = b"\xdb"
+_ESC_END = b"\xdb\xdc"
+_ESC_ESC = b"\xdb\xdd"
+
+
+class FramedProtocol(BufferedProtocol):
+    """A protocol that sends and receives frames: bytes with a beginning and an end. First, in a
+    handshake, a task awaits read_frame(); after start_dispatch() the loop calls frame_received().
+
+    max_size: bytes in a frame (int), at most. A peer that announces more is hung up on before
+    memory is taken. lossy: True for a carrier that may lose, add or change bytes: each costs the
+    frame that it hits and no other."""
+
+    def __init__(self, max_size=1024, lossy=False):
+        if not 0 < max_size <= _MOST:
+            raise ValueError("max_size must be 1 to %d" % _MOST)
+        self.max_size = max_size  # may be changed at any time
+        self.transport = None
+        self.full = False  # send no more for now: drain()
+        self.bad = 0  # frames received that were damaged or too large
+        self._lossy = lossy
+        self._live = False  # start_dispatch() was called
+        self._task = None  # runs what parked frames wait for
+        self._changed = Event()  # what read_frame() and drain() wait for may have come
+        self._buf = bytearray(_CHUNK)
+        self._view = memoryview(self._buf)
+        self._pos = 0  # _buf[_pos:_end] is received and not handed out
+        self._end = 0
+        self._need = 0  # what the frame that begins at _pos takes in _buf, as far as is known
+        self._seen = 0  # lossy: up to here there is no delimiter
+        self._skip = False  # lossy: what comes before the next delimiter is no frame
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def connection_lost(self, exc):
+        self.full = False
+        self._changed.set()
+
+    # Receiving
+
+    async def read_frame(self):
+        """Waits for a frame of the handshake; returns it (bytes). EOFError when no more can come.
+        Nothing is lost if it is cancelled."""
+        if self._live:
+            raise RuntimeError("read_frame() after start_dispatch()")
+        while True:
+            frame = self._next()
+            if frame is not None:
+                return bytes(frame)
+            self._tidy()
+            if self.transport.is_closing():
+                raise EOFError
+            self._changed.clear()
+            self.transport.resume_reading()
+            await self._changed.wait()
+
+    def start_dispatch(self):
+        """Ends the handshake: from now on frame_received() is called, also for frames that are
+        there already."""
+        if self._live:
+            raise RuntimeError("start_dispatch() twice")
+        self._live = True
+        self.transport.resume_reading()
+        self._hand_out()
+
+    def frame_received(self, view):
+        """Called with each frame (memoryview), which is to be used or copied before this returns:
+        the next frame takes its place. To await something, return a coroutine: then reading pauses
+        and the frame stays until that has ended. If it raises, that is reported and the frame
+        dropped. If this method itself raises, that is reported and the connection aborted."""
+
+    def get_buffer(self, sizehint):
+        end = self._end
+        return self._view[end:] if end else self._view
+
+    def buffer_updated(self, nbytes):
+        self._end += nbytes
+        if self._live:
+            self._hand_out()
+        else:
+            self.transport.pause_reading()
+            self._changed.set()
+
+    def data_received(self, data):
+        """For a transport of CPython's that knows no buffers, as of a pipe or a serial line."""
+        end = self._end + len(data)
+        if end > len(self._buf):
+            self._need = end - self._pos
+            self._tidy()
+        self._view[self._end : self._end + len(data)] = data
+        self.buffer_updated(len(data))
+
+    def _hand_out(self):
+        # Hands out the frames that are there, up to one that is parked; its coroutine is returned
+        # if there is a task to run it, and given to a new one if not.
+        try:
+            while True:
+                pos = self._pos
+                end = self._end
+                # The usual case first: all of a short frame is there.
+                n = self._buf[pos] if pos < end else 128
+                stop = pos + 1 + n
+                if n < 128 and stop <= end and n <= self.max_size and not self._lossy:
+                    self._pos = stop
+                    frame = self._view[pos + 1 : stop]
+                else:
+                    frame = self._next()
+                    if frame is None:
+                        return self._tidy()
+                    stop = self._pos
+                parked = self.frame_received(frame)
+                if parked:
+                    if not self._task:
+                        self.transport.pause_reading()
+                        self._task = create_task(self._run(parked))
+                    return parked
+                if stop == end:
+                    self._pos = self._end = self._seen = 0
+                    return
+                if self.transport.is_closing():
+                    return
+        except Exception as er:
+            report("Exception in frame_received()", er)
+            self.transport.abort()
+
+    async def _run(self, parked):
+        while parked:
+            try:
+                await parked
+            except Exception as er:
+                report("Exception in a parked frame", er)
+            if self.transport.is_closing():
+                return
+            parked = self._hand_out()
+        self._task = None
+        self.transport.resume_reading()
+
+    def _next(self):
+        # Takes the next frame out of the buffer; None if there is no whole one.
+        if self._lossy:
+            return self._next_packet()
+        pos = self._pos
+        end = self._end
+        if pos == end:
+            return
+        buf = self._buf
+        n = buf[pos]
+        start = pos + 1
+        if n > 127:
+            n -= 128
+            shift = 7
+            while shift < 28:
+                if start == end:
+                    self._need = start - pos + 1
+                    return
+                b = buf[start]
+                start += 1
+                n += (b & 127) << shift
+                if b < 128:
+                    break
+                shift += 7
+            else:
+                n = _MOST + 1
+        if n > self.max_size:
+            self.bad += 1
+            self._pos = end
+            self.transport.abort()
+            return
+        stop = start + n
+        if stop > end:
+            self._need = stop - pos
+            return
+        self._pos = stop
+        return self._view[start:stop]
+
+    def _next_packet(self):
+        buf = self._buf
+        end = self._end
+        while True:
+            start = self._pos
+            stop = buf.find(_END, self._seen, end)
+            if stop < 0:
+                break
+            self._pos = self._seen = stop + 1
+            if self._skip:
+                self._skip = False
+                continue
+            if stop == start:
+                continue  # between two frames
+            frame = self._view[start:stop]
+            if buf.find(_ESC, start, stop) >= 0:
+                frame = bytes(frame).replace(_ESC_END, _END).replace(_ESC_ESC, _ESC)
+                frame = memoryview(frame)
+            if 4 <= len(frame) <= self.max_size + 4 and crc32(frame) == _RESIDUE:
+                return frame[:-4]
+            self.bad += 1
+        left = end - start
+        most = 2 * self.max_size + 9  # all of it escaped, and a delimiter
+        if left >= most or self._skip:
+            if not self._skip:
+                self._skip = True
+                self.bad += 1
+            self._pos = end
+        elif left == len(buf):
+            self._need = min(2 * left, most)
+        self._seen = end
+
+    def _tidy(self):
+        # Moves what is left to the front of the buffer, or of one that is large enough.
+        pos = self._pos
+        left = self._end - pos
+        if left:
+            old = self._view
+            if self._need > len(old):
+                self._buf = bytearray(self._need)
+                self._view = memoryview(self._buf)
+            elif not pos:
+                return
+            self._view[:left] = old[pos : self._end]
+        self._pos = 0
+        self._end = left
+        self._seen = max(self._seen - pos, 0)
+
+    # Sending
+
+    def send_frame(self, *parts):
+        """Sends a frame of all parts (bytes, bytearray or memoryview), joined: what the carrier
+        takes at once, the rest when it takes more. Never waits; look at `full` before, or
+        await drain(). TypeError for other parts, ValueError if there is more than max_size of
+        them, OSError as Transport.write() raises it."""
+        data = parts[0] if len(parts) == 1 else _joined(parts)
+        if not isinstance(data, _BYTES):
+            raise TypeError("send_frame: parts must be bytes, bytearray or memoryview")
+        n = len(data)
+        if n > self.max_size:
+            raise ValueError("send_frame: %d bytes, max_size is %d" % (n, self.max_size))
+        if self._lossy:
+            data = bytes(data)
+            data += crc32(data).to_bytes(4, "little")
+            data = _END + data.replace(_ESC, _ESC_ESC).replace(_END, _ESC_END) + _END
+        elif n < 128:
+            data = bytes((n,)) + data
+        else:
+            head = bytearray()
+            while n > 127:
+                head.append(n & 127 | 128)
+                n >>= 7
+            head.append(n)
+            data = bytes(head) + data
+        self.transport.write(data)
+
+    async def drain(self):
+        """Waits while the peer is so slow that `full` is True. OSError if the connection has
+        ended."""
+        while self.full:
+            self._changed.clear()
+            await self._changed.wait()
+        if self.transport.is_closing():
+            raise OSError(ECONNRESET, "connection lost")
+
+    def pause_writing(self):
+        self.full = True
+
+    def resume_writing(self):
+        self.full = False
+        self._changed.set()
+
+
+def _joined(parts):
+    data = b""
+    for part in parts:
+        if not isinstance(part, _BYTES):
+            return None
+        data += part
+    return data
