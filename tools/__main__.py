@@ -13,6 +13,7 @@ TOOLS = {
     "demo": "see what it does, on this PC",
     "test": "run the tests on real MicroPython",
     "bench": "measure it beside stock asyncio",
+    "frames": "measure FramedProtocol on CPython beside its streams",
     "size": "bytes of flash and heap of each module, beside stock asyncio",
     "power": "estimate the current of a board that sleeps while nothing is due",
     "upstream": "run MicroPython's own asyncio tests against it",

@@ -1,0 +1,77 @@
+"""Measure FramedProtocol on CPython beside CPython's streams, with its own loop and with uvloop.
+
+Both ends are in one process, the bytes on the wire are the same. "wins" counts the rounds in which
+FramedProtocol was the faster; streams and FramedProtocol take turns in each round. Writes
+benchmarks/frames.json. "missed" is a round that streams have won.
+"""
+
+import datetime
+import json
+import platform
+import statistics
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tools.bench import RESULTS, number, repeats
+from tools.experiments import frames
+
+_SCENES = (
+    ("64-byte frame, there and back", {"size": 64, "repeats": 5000}),
+    ("1000-byte frame, there and back", {"size": 1000, "repeats": 5000}),
+    ("64-byte frame, one of 50 there and back", {"size": 64, "repeats": 200, "burst": 50}),
+)
+_LOOPS = ("stock", "uvloop")
+_SIDES = ("streams", "protocols")
+
+
+def add_arguments(parser):
+    parser.add_argument("--rounds", type=repeats, default=5, metavar="N", help="(default: 5)")
+    parser.add_argument(
+        "-o", dest="folder", type=Path, default=RESULTS, metavar="DIR", help="write the JSON there"
+    )
+
+
+def main(args):
+    figures = []
+    for loop in _LOOPS:
+        for name, scene in _SCENES:
+            for side in _SIDES:
+                frames.measure(loop, side, **{**scene, "repeats": 50})  # whatever is loaded once
+            us = {side: [] for side in _SIDES}
+            for _ in range(args.rounds):
+                for side in _SIDES:
+                    us[side].append(round(frames.measure(loop, side, **scene), 2))
+            medians = [statistics.median(us[side]) for side in _SIDES]
+            figures.append(
+                {
+                    "name": name,
+                    "loop": loop,
+                    **us,
+                    "ratio": round(medians[1] / medians[0], 3),
+                    "wins": sum(p < s for s, p in zip(us["streams"], us["protocols"])),
+                }
+            )
+    report = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "date": datetime.date.today().isoformat(),
+        "figures": figures,
+    }
+    args.folder.mkdir(parents=True, exist_ok=True)
+    path = args.folder / "frames.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    console = Console()
+    table = Table(title=f"CPython {report['python']}", box=box.SIMPLE_HEAD)
+    for column in ("", "loop", "streams", "FramedProtocol", "ratio", "wins"):
+        table.add_column(column)
+    for figure in figures:
+        sides = [f"{number(statistics.median(figure[side]))} µs" for side in _SIDES]
+        wins = f"{figure['wins']} of {args.rounds}"
+        table.add_row(figure["name"], figure["loop"], *sides, number(figure["ratio"]), wins)
+    console.print(table)
+    missed = sum(args.rounds - figure["wins"] for figure in figures)
+    console.print(f"{missed} missed" if missed else "All that is required holds.")
+    return 1 if missed else 0
