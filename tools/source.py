@@ -1,4 +1,5 @@
-"""Get MicroPython's source, and the packages that building firmware needs, from Debian's archive.
+"""Get MicroPython's source, and the packages that building firmware needs, from Debian's archive;
+and what tests need of PyPI and npm beside .venv.
 
 A path given by the user or in $MICROPYTHON_SRC always wins. Otherwise apt fetches a pinned version
 once, through the machine's own entries for Debian's archive, into a cache of the user's: the
@@ -9,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -71,6 +73,35 @@ def package(name: str, version: str) -> Path:
         return target
 
     return _cached(name, version, "deb", ["download"], unpack)
+
+
+def from_pypi(name: str, version: str, *options: str) -> Path:
+    """Return the folder with a package of PyPI, without what that requires.
+
+    options: of pip
+    """
+    pip = [sys.executable, "-m", "pip", "install", "--target=.", "--no-deps", *options]
+    return fetched(name, version, [*pip, f"{name}=={version}"])
+
+
+def fetched(name: str, version: str, command: list[str]) -> Path:
+    """Return the cached folder that a package client installs a package into, with a command that
+    is run in it. Raises Unavailable if that fails."""
+    folder = cache() / f"{name}-{version}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
+            target = Path(scratch, "target")
+            target.mkdir()
+            done = subprocess.run(command, cwd=target, capture_output=True, text=True)
+            if done.returncode:
+                raise Unavailable(f"cannot install {name}: {done.stderr.strip()}")
+            try:
+                target.rename(folder)
+            except OSError:
+                if not folder.exists():  # else another process was faster
+                    raise
+    return folder
 
 
 def _cached(name, version, kind, verb, unpack):

@@ -7,6 +7,7 @@ _attrs = (
     ("isr", "Publisher"),
     ("pool", "Pool"),
     ("frame", "FramedProtocol"),
+    ("mqtt", "mqtt"),
 )
 
 

@@ -190,7 +190,7 @@ class Broker:
         found.sort(key=lambda entry: entry[0])
         sinks = []
         for _, sink in found:
-            if isinstance(sink, (Call, Subscription)) or sink not in sinks:
+            if type(sink) in (Call, Subscription) or sink not in sinks:
                 sinks.append(sink)
         n = len(sinks)
         if 1 < n <= _SHARES and n not in _shares:
@@ -303,7 +303,7 @@ class Broker:
     def _retain(self, topic, payload):
         if _Lease and isinstance(payload, _Lease):
             payload = bytes(payload.view)
-        if payload is None or payload in (b"", ""):
+        if payload is None or isinstance(payload, (bytes, str)) and not payload:
             self._retained.pop(topic, None)
         else:
             self._retained[topic] = payload

