@@ -19,6 +19,7 @@ TOOLS = {
     "upstream": "run MicroPython's own asyncio tests against it",
     "api": "write the API page, from the docstrings",
     "firmware": "build firmware with it frozen in",
+    "topics": "watch the topics of a board or an MQTT broker, publish to them",
     "mip-index": "write a package index for mip, with it compiled to .mpy files",
 }
 
