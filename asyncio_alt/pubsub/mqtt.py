@@ -14,7 +14,6 @@ _ECHO_S = 10  # how long the echo of a message is waited for
 def encode(payload):
     """A payload as MQTT has it (bytes): bytes-like as it is, str in UTF-8, None empty, all else as
     JSON. TypeError, or ValueError on CPython, if it has no JSON."""
-    payload = getattr(payload, "view", payload)  # of a pool's Lease
     if payload is None:
         return b""
     if isinstance(payload, str):

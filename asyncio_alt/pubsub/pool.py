@@ -49,7 +49,7 @@ class Lease:
 
     def _for(self, sink):
         # The payload for a sink: a queue keeps the lease, and says when it is done with it.
-        if isinstance(sink, channel.Subscription):
+        if type(sink) is channel.Subscription:
             self._holders.append(sink)
             return self
         return self.view
