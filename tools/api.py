@@ -72,6 +72,8 @@ def _entries(tree, source, names):
             made.setdefault(node.name, node)
         elif isinstance(node, ast.Assign):
             made.setdefault(getattr(node.targets[0], "id", ""), node)
+    if len(names) == 1 and names[0] not in made:  # the module itself is the public name
+        names = [n.name for n in tree.body if isinstance(n, _DEFINES) and n.name[0] != "_"]
     told = set()
     for name in names:
         node = made[name]
@@ -100,7 +102,8 @@ def _entry(node, source, owner=""):
     text = f"### class `{call}`\n\n{_paragraphs(doc)}"
     for method in node.body:
         if isinstance(method, _DEFINES) and method.name[0] != "_" and method.name not in _HOUSE:
-            text += _entry(method, source, f"{node.name}.")
+            if ast.get_docstring(method) or not node.bases:  # else told of in the base class
+                text += _entry(method, source, f"{node.name}.")
     return text
 
 

@@ -21,7 +21,10 @@ from tools.bootstrap import ROOT
 from tools.mpy import compiled
 
 _NAME = "asyncio_alt"
-_NEEDS = {"link": (f"{_NAME}-protocol", f"{_NAME}-pubsub")}  # of the parts
+_NEEDS = {  # what a part takes beside asyncio_alt
+    "link": (f"{_NAME}-protocol", f"{_NAME}-pubsub"),
+    "mqtt": (f"{_NAME}-pubsub",),
+}
 
 
 def add_arguments(parser):

@@ -6,12 +6,11 @@ from .waiter import Waiter, wake
 
 POLICIES = ("block", "drop_old", "drop_new", "latest")
 
-
 _Lease = None  # pool.Lease, once there is a pool
 
 
 class Closed(Exception):
-    pass
+    """Raised by a Subscription that is closed."""
 
 
 class Subscription(Waiter):

@@ -183,12 +183,14 @@ class Bridge:
 # and raises any Exception when there is no connection, or no longer.
 
 
-class AioMqttc:
-    """Adapter for an MQTTClient of aiomqttc, for MicroPython. It connects when the bridge says so;
-    its own reconnection stays off, as it is by default."""
-
+class _Adapter:
     def __init__(self, client):
         self._c = client
+
+
+class AioMqttc(_Adapter):
+    """Adapter for an MQTTClient of aiomqttc, for MicroPython. It connects when the bridge says so;
+    its own reconnection stays off, as it is by default."""
 
     async def connect(self):
         if not await self._c.connect():
@@ -217,13 +219,11 @@ class AioMqttc:
         raise OSError("MQTT: connection lost")
 
 
-class MqttAs:
+class MqttAs(_Adapter):
     """Adapter for an MQTTClient of mqtt_as whose config["queue_len"] is 1 or more. It reconnects
     by itself."""
 
-    def __init__(self, client):
-        self._c = client
-        self._begun = False
+    _begun = False
 
     async def connect(self):
         if self._begun:
@@ -256,12 +256,10 @@ class MqttAs:
             put(topic.decode(), bytes(payload), retain)
 
 
-class AioMqtt:
+class AioMqtt(_Adapter):
     """Adapter for a Client of aiomqtt, for CPython."""
 
-    def __init__(self, client):
-        self._c = client
-        self._entered = False
+    _entered = False
 
     async def connect(self):
         await self._c.__aenter__()

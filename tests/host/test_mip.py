@@ -20,7 +20,7 @@ from tools.targets.child import running
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
-PARTS = ["idle", "link", "protocol", "pubsub"]
+PARTS = ["idle", "link", "mqtt", "protocol", "pubsub"]
 
 # Run where the package has been installed; prints where that is.
 USE = """
@@ -155,10 +155,9 @@ def install(tmp_path):
 
 def test_mip_installs_the_sources(install, repository):
     assert install(f"{repository}/package.json") == "asyncio_alt/core.py\n"
-    install(f"{repository}/asyncio_alt/idle.json")
-    install(f"{repository}/asyncio_alt/protocol.json")
-    install(f"{repository}/asyncio_alt/link.json")
-    install(f"{repository}/asyncio_alt/pubsub.json", use=ALL)
+    for part in PARTS[:-1]:
+        install(f"{repository}/asyncio_alt/{part}.json")
+    install(f"{repository}/asyncio_alt/{PARTS[-1]}.json", use=ALL)
 
 
 def test_mip_installs_mpy_files_from_an_index(install, index):
@@ -167,6 +166,7 @@ def test_mip_installs_mpy_files_from_an_index(install, index):
 
 def test_mip_installs_a_part_with_what_it_needs(install, index):
     install("--index", index, "asyncio_alt-idle")
+    install("--index", index, "asyncio_alt-mqtt")
     assert install("--index", index, "asyncio_alt-link", use=ALL) == "asyncio_alt/core.mpy\n"
 
 

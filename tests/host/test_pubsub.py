@@ -36,5 +36,3 @@ def test_on_cpython(file, name):
     for path in (DEVICE / "harness.py", DEVICE / file):
         exec(compile(path.read_text(), path, "exec"), scope)
     scope["_run"](scope[name])
-
-
