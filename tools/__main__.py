@@ -20,6 +20,7 @@ TOOLS = {
     "api": "write the API page, from the docstrings",
     "firmware": "build firmware with it frozen in",
     "topics": "watch the topics of a board or an MQTT broker, publish to them",
+    "stubs": "build a wheel of its types, for editors and type checkers",
     "mip-index": "write a package index for mip, with it compiled to .mpy files",
 }
 

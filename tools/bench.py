@@ -22,7 +22,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tools import Problem, Unavailable, size, source, targets
-from tools.bootstrap import ROOT
+from tools.bootstrap import ROOT, version
 
 RESULTS = ROOT / "benchmarks"
 PACKAGES = {"stock": "asyncio", "ours": "asyncio_alt"}
@@ -236,13 +236,13 @@ def main(args):
             args.repeats,
             lambda text: bar.update(task, advance=1, description=text),
         )
-        version = micropython_version(target)
+        micropython = micropython_version(target)
     if args.target == "unix":
         figures += _flash(console)
     report = {
         "target": args.target,
-        "micropython": version,
-        "asyncio_alt": _package_version(),
+        "micropython": micropython,
+        "asyncio_alt": version(),
         "machine": _machine() if args.target == "unix" else "an emulated RP2040",
         "date": datetime.date.today().isoformat(),
         "repeats": args.repeats,
@@ -342,10 +342,6 @@ def _flash(console):
         return []
     base = size.measure(ROOT / "asyncio_alt", tree)["sets"]["base"]
     return [_judged(_FLASH, base["stock"]["mpy"], base["ours"]["mpy"])]
-
-
-def _package_version():
-    return re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
 
 
 def _machine():

@@ -38,6 +38,11 @@ def enter(argv):
         os.execv(PYTHON, [str(PYTHON), "-m", "tools", *argv])
 
 
+def version() -> str:
+    """Return the version of asyncio_alt, from pyproject.toml."""
+    return re.search(r'^version = "(.*)"', _PYPROJECT.read_text(), re.MULTILINE)[1]
+
+
 def _create():
     if not importlib.util.find_spec("ensurepip"):
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"

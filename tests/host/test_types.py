@@ -1,0 +1,244 @@
+"""The type stubs say what the package has, and serve a type checker."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+
+import pytest
+
+from tests.host.test_readme import EXAMPLES
+from tools import Unavailable, source, stubs
+from tools.bootstrap import ROOT
+
+MICROPYTHON = {"unix": "1.29.0.post1", "rp2": "1.29.0.post1"}  # its stubs, of PyPI
+STDLIB = "1.29.0.post2"  # what they both require
+
+DEFINING = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+DYNAMIC = set(
+    """arg-type assignment attr-defined method-assign misc name-defined no-redef operator
+    truthy-function union-attr var-annotated""".split()
+)
+
+# What stock has not, used right and wrong; a comment says what mypy is to find.
+RIGHT = """
+import asyncio_alt as asyncio
+
+
+class Counter(asyncio.BufferedProtocol):
+    def __init__(self) -> None:
+        self.buf = bytearray(8)
+        self.n = 0
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buf
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.n += nbytes
+
+
+async def number() -> int:
+    return 1
+
+
+async def main() -> None:
+    flag = asyncio.ThreadSafeFlag()
+    await asyncio.wait_for_ms(flag.wait(priority=True), 10)
+    reader = asyncio.StreamReader(None, priority=True)
+    reader.write(b"", copy=False)
+    line: bytes = await asyncio.wait_for(reader.readline(), 1.5)
+    task = asyncio.create_task(number())
+    n: int = await task + await asyncio.wait_for(task, None)
+    transport, counter = await asyncio.create_connection(Counter, "::1", 1, ssl=True)
+    transport.set_write_buffer_limits(high=counter.n + n + len(line))
+    queue: asyncio.Queue[int] = asyncio.Queue(maxsize=3)
+    asyncio.get_event_loop().call_soon_threadsafe(queue.put_nowait, 1)
+    broker = asyncio.pubsub.Broker()
+    async with broker.subscribe("a/+", policy="latest", priority=True) as subscription:
+        rating: float = broker.publish("a/b", 1, retain=True) + await broker.publish_wait("a", 2)
+        async for topic, payload in subscription:
+            print(topic.upper(), payload, rating, broker.dropped)
+    lease = asyncio.pubsub.Pool(2, nbytes=100).lease()
+    if lease:
+        lease.buf[0] = lease.used
+        asyncio.pubsub.Publisher(broker, "irq", 8).put(lease)
+    bridge = asyncio.pubsub.mqtt.Bridge(broker, asyncio.pubsub.mqtt.AioMqttc(None), send=["#"])
+    await bridge.run()
+    sleeper = asyncio.power_mode(asyncio.LightSleep(veto=lambda: True))
+    if sleeper:
+        print(sleeper.stats()["early"], asyncio.POLLPRI | 1)
+    with asyncio.stay_awake():
+        await asyncio.sleep_ms(asyncio.priority_window(20))
+
+
+asyncio.roundrobin(False)
+asyncio.install()
+asyncio.run(main())
+"""
+WRONG = """
+import asyncio_alt as asyncio
+
+async def main() -> None:
+    await asyncio.ThreadSafeFlag().wait(prio=True)  # call-arg
+    await asyncio.create_task(asyncio.sleep)  # arg-type
+    text: str = await asyncio.StreamReader(None).read()  # assignment
+    asyncio.Transport.flush  # attr-defined
+    asyncio.current_tasks()  # attr-defined
+    asyncio.pubsub.Broker().subscribe("a", policy="oldest")  # arg-type
+    asyncio.pubsub.FramedProtocol().send_frame("text")  # arg-type
+    asyncio.run(main)  # arg-type
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Return the interpreter of an environment that the wheel of stubs has been installed in."""
+    folder = tmp_path_factory.mktemp("stubs")
+    venv.create(folder / "venv", symlinks=True)
+    python = folder / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--quiet"]
+    subprocess.run([*pip, "--no-cache-dir", stubs.build(folder)], check=True)
+    return python
+
+
+@pytest.fixture(params=MICROPYTHON)
+def mypy(request, installed, tmp_path):
+    """Return a function that runs mypy on files, with the stubs of one of MicroPython's ports."""
+    port = request.param
+    try:
+        folders = [
+            source.from_pypi(f"micropython-{port}-stubs", MICROPYTHON[port]),
+            source.from_pypi("micropython-stdlib-stubs", STDLIB),
+        ]
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+    def mypy(*files, options=("--strict",)):
+        command = [sys.executable, "-m", "mypy", "--config-file=", "--python-executable"]
+        command += [installed, "--custom-typeshed-dir", folders[1], *options]
+        environment = {**os.environ, "MYPYPATH": f"{folders[0]}:{folders[1]}"}
+        done = subprocess.run(
+            [*command, "--cache-dir", tmp_path / "cache", *files],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode < 2, done.stdout + done.stderr
+        # Without those in the stubs of MicroPython, which are elsewhere.
+        return re.findall(r"^([^/.].*?):(\d+): error: (.*)\[(\S+)\]$", done.stdout, re.M)
+
+    mypy.port = port
+    return mypy
+
+
+def test_stubs_have_what_the_package_has():
+    assert stubs.check() == []
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """Return a function that makes an edit in a copy of a stub, and returns what is wrong then."""
+    shutil.copytree(ROOT / "tools" / "typings", tmp_path / "typings")
+
+    def changed(name, old, new):
+        stub = tmp_path / "typings" / "asyncio_alt" / f"{name}.pyi"
+        text = stub.read_text()
+        assert text.count(old) == 1
+        stub.write_text(text.replace(old, new))
+        return stubs.check(typings=tmp_path / "typings")
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    "name, old, new, said",
+    [
+        ("event", "priority: bool = False", "", "wait(self, priority=False) has (self) in"),
+        ("stream", "n: int = -1", "n: int = 0", "read(self, n=-1) has (self, n=0) in the stub"),
+        ("stream", "buf: bytearray |", "b: bytearray |", "readinto(self, buf) has (self, b)"),
+        ("lock", "def locked(self) -> bool: ...", "", "asyncio_alt.lock.Lock.locked is not in"),
+        ("core", "def done(self) -> bool: ...", "", "asyncio_alt.core.Task.done is not in"),
+        ("core", "def done(", "def ended(", "asyncio_alt.core.Task.ended is in the stub alone"),
+        ("queue", "maxsize: int\n", "size: int\n", "queue.Queue.size is in the stub alone"),
+        ("queue", "async def put(", "def put(", "asyncio_alt.queue.Queue.put is a generator"),
+        ("pubsub/channel", "def release(self) -> None: ...", "", "Subscription.release is not in"),
+        (
+            "pubsub/isr",
+            "size: int,",
+            "",
+            "__init__(self, broker, topic, size, nbytes=0) has (self,",
+        ),
+        ("claim", "def install() -> None: ...", "", "asyncio_alt.claim.install is not in"),
+        ("__init__", "Lock as Lock", "Lock as Bolt", "asyncio_alt.Lock is not in the stub"),
+        ("__init__", "Lock as Lock", "Lock as Bolt", "asyncio_alt.Bolt is in the stub alone"),
+    ],
+)
+def test_what_a_stub_has_otherwise_is_said(changed, name, old, new, said):
+    wrong = changed(name, old, new)
+    assert any(said in line for line in wrong), wrong
+
+
+def test_a_module_without_a_stub_is_named(tmp_path):
+    shutil.copytree(ROOT / "tools" / "typings", tmp_path / "typings")
+    (tmp_path / "typings" / "asyncio_alt" / "lock.pyi").rename(
+        tmp_path / "typings" / "asyncio_alt" / "bolt.pyi"
+    )
+    (tmp_path / "typings" / "asyncio_alt" / "__init__.pyi").write_text("from .core import *")
+    wrong = stubs.check(typings=tmp_path / "typings")
+    assert wrong[:2] == [
+        "asyncio_alt.lock has no stub: typings/asyncio_alt/lock.pyi is missing",
+        "typings/asyncio_alt/bolt.pyi is the stub of no module",
+    ]
+
+
+def test_readme_examples_are_right(mypy, tmp_path):
+    files = []
+    for i, example in enumerate(EXAMPLES):
+        if mypy.port == "rp2" or "machine" not in example:  # unix has no Pin
+            files.append(tmp_path / f"example{i}.py")
+            files[-1].write_text(example)
+    assert (
+        mypy(*files, options=["--check-untyped-defs", "--disable-error-code=var-annotated"]) == []
+    )
+
+
+def test_right_use_of_what_stock_has_not_is_right(mypy, tmp_path):
+    (tmp_path / "right.py").write_text(RIGHT)
+    assert mypy("right.py") == []
+
+
+def test_wrong_use_is_found(mypy, tmp_path):
+    (tmp_path / "wrong.py").write_text(WRONG)
+    lines = enumerate(WRONG.splitlines(), 1)
+    expected = [(str(i), line.split("# ")[1]) for i, line in lines if "# " in line]
+    assert [(line, code) for _, line, _, code in mypy("wrong.py")] == expected
+
+
+def test_stubs_themselves_are_right(mypy, tmp_path):
+    shutil.copytree(ROOT / "tools" / "typings" / "asyncio_alt", tmp_path / "asyncio_alt")
+    assert mypy("-p", "asyncio_alt") == []
+
+
+def test_package_calls_and_imports_what_micropython_has(mypy, tmp_path):
+    # A name that changes its type, or is made by `global`, is no fault in code without types.
+    shutil.copytree(ROOT / "asyncio_alt", tmp_path / "asyncio_alt")
+    found = mypy("-p", "asyncio_alt", options=["--check-untyped-defs"])
+    faults = [message for *_, message, code in found if code not in DYNAMIC]
+    assert [it for it in faults if '"traceback"' not in it] == []  # which CPython alone has
+
+
+def test_wheel_has_the_docstrings_of_the_sources(tmp_path):
+    wheel = stubs.build(tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read("asyncio_alt-stubs/event.pyi").decode()
+    said = [
+        {n.name: ast.get_docstring(n) for n in ast.walk(ast.parse(it)) if isinstance(n, DEFINING)}
+        for it in (text, (ROOT / "asyncio_alt" / "event.py").read_text())
+    ]
+    assert said[0] == said[1]
+    assert wheel.read_bytes() == stubs.build(tmp_path).read_bytes()

@@ -1,0 +1,283 @@
+"""Check the type stubs against the package, and build a wheel of them for editors and checkers.
+
+    pip install dist/asyncio_alt_stubs-VERSION-py3-none-any.whl
+
+The stubs are the .pyi files in tools/typings; in the wheel they have the sources' docstrings too.
+A stub has what its module has on MicroPython's unix port, all of it but names with an underscore
+ahead and what the module imports; arguments and their defaults are those of the source.
+"""
+
+import ast
+import base64
+import copy
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+from tools import Problem, targets
+from tools.bootstrap import ROOT, version
+
+_NAME = "asyncio_alt"
+_TYPINGS = ROOT / "tools" / "typings"
+_PRIVATE = {
+    "task",
+    "waiter",
+    "wake",
+    "wake_unix",
+}  # modules without a stub: no part of the interface
+
+# Prints what modules have: for each name, also those asked for, its type's name, None if it is not
+# there. For a class it is a dict of the same.
+_DEVICE = """
+import json
+
+def has(obj, names):
+    found = {}
+    for name in names:
+        try:
+            value = getattr(obj, name)
+        except AttributeError:
+            found[name] = None
+            continue
+        found[name] = type(value).__name__
+        if name == "Task":  # in C: its objects tell what it has
+            found[name] = {n: "" for n in dir(value(coro(), {}))}
+        elif isinstance(value, type):
+            found[name] = {n: type(v).__name__ for n, v in value.__dict__.items()}
+    return found
+
+def module(name, names):
+    module = __import__(name, None, None, ("*",))
+    names = names + dir(module) + [n for ns in getattr(module, "_attrs", ()) for n in ns[1:]]
+    return has(module, set(names))
+
+async def coro():
+    pass
+"""
+
+# Methods with underscores ahead that are shown, and what they are called in a stub.
+_SPECIAL = {n: n for n in ("__init__", "__call__", "__enter__", "__aenter__", "__exit__")}
+_SPECIAL |= {n: n for n in ("__aexit__", "__aiter__", "__anext__", "__await__")}
+_SPECIAL["__iter__"] = "__await__"
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def add_arguments(parser):
+    parser.add_argument(
+        "-o",
+        dest="folder",
+        type=Path,
+        default=ROOT / "dist",
+        metavar="DIR",
+        help="where to write the wheel (default: dist)",
+    )
+
+
+def main(args):
+    wrong = check()
+    if wrong:
+        raise Problem("\n".join(["stubs and package disagree", *wrong]))
+    print(build(args.folder))
+    return 0
+
+
+# The check
+
+
+def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
+    """Return what is otherwise in the stubs than in the package, a line each."""
+    stubs = typings / package.name
+    paths = {}  # name of a module to its source and its stub
+    wrong = []
+    for path in sorted(package.rglob("*.py")):
+        stub = stubs / path.relative_to(package).with_suffix(".pyi")
+        name = ".".join([package.name, *path.relative_to(package).with_suffix("").parts])
+        if stub.exists():
+            paths[name.removesuffix(".__init__")] = path, stub
+        elif path.stem not in _PRIVATE:
+            wrong.append(f"{name} has no stub: {stub.relative_to(typings.parent)} is missing")
+    for stub in sorted(stubs.rglob("*.pyi")):
+        if not (package / stub.relative_to(stubs)).with_suffix(".py").exists():
+            wrong.append(f"{stub.relative_to(typings.parent)} is the stub of no module")
+    names = {name: (_names(source), _names(stub)) for name, (source, stub) in paths.items()}
+    asked = {name: list(stub) for name, (_, stub) in names.items()}
+    script = f"print(json.dumps({{n: module(n, names) for n, names in {asked!r}.items()}}))"
+    with targets.get("unix", path=[package.parent]) as unix:
+        result = unix.run(f"{_DEVICE}\n{script}\n")
+    if not result.ok:
+        raise Problem(f"the package cannot be imported: {result.err.strip()}")
+    for name, found in json.loads(result.out).items():
+        wrong += [f"{name}.{line}" for line in _differences(*names[name], found)]
+    return wrong
+
+
+def _names(path):
+    """Return what a module's source, or its stub, has: names to the nodes that bind them."""
+    names = {}
+    for node in _flat(ast.parse(path.read_text("utf-8")).body):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            origin = _names((path.parent / node.module).with_suffix(path.suffix))
+            for alias in node.names:
+                name = alias.asname or alias.name
+                if alias.name == "*":  # what it defines is looked at there
+                    names |= {
+                        n: it if path.suffix == ".pyi" or isinstance(it, _IMPORTS) else None
+                        for n, it in origin.items()
+                        if not n.startswith("_")
+                    }
+                elif node.module == "task" or path.stem == "__init__":
+                    names[name] = origin.get(alias.name)
+                elif path.suffix == ".py":
+                    names[name] = node
+        elif isinstance(node, _IMPORTS):
+            if path.suffix == ".py":  # in a stub they are not for others
+                names |= {alias.asname or alias.name.split(".")[0]: node for alias in node.names}
+        else:
+            _bind(node, names)
+    return names
+
+
+def _flat(body):
+    for node in body:
+        if isinstance(node, ast.If):
+            yield from _flat(node.body + node.orelse)
+        elif isinstance(node, ast.Try):
+            yield from _flat(node.body + [n for h in node.handlers for n in h.body] + node.orelse)
+        else:
+            yield node
+
+
+def _bind(node, names):
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        names.setdefault(node.name, node)
+    elif isinstance(node, ast.AnnAssign):
+        names[node.target.id] = node
+    elif isinstance(node, ast.Assign):
+        value = names.get(node.value.id, node) if isinstance(node.value, ast.Name) else node
+        names |= {t.id: value for t in node.targets if isinstance(t, ast.Name)}
+
+
+def _members(node):
+    """Return the names of a class: its own, and those that it sets in its objects."""
+    names = {}
+    for it in ast.walk(node):
+        if isinstance(it, ast.Attribute) and isinstance(it.ctx, ast.Store):
+            names[it.attr] = it
+    for it in _flat(node.body):
+        _bind(it, names)
+    return {_SPECIAL.get(name, name): it for name, it in names.items()}
+
+
+def _differences(source, stub, found):
+    """Yield how a stub differs, a line each; all arguments have names of one scope.
+
+    source, stub: to their nodes
+    found: to what they are on the device, as _DEVICE prints it
+    """
+    for name in sorted({*stub, *found}):
+        node, there, kind = stub.get(name), source.get(name), found.get(name)
+        if name not in stub:
+            hidden = name.startswith("_") and name not in _SPECIAL
+            if not (hidden or kind == "module" or isinstance(there, _IMPORTS)):
+                yield f"{name} is not in the stub"
+        elif kind is None and not isinstance(there, ast.Attribute):
+            if not name.startswith("_"):  # a type of the stub's own
+                yield f"{name} is in the stub alone"
+        elif isinstance(node, ast.ClassDef):
+            if not isinstance(kind, dict):
+                yield f"{name} is a class in the stub alone"
+            elif isinstance(there, ast.ClassDef):
+                members = {_SPECIAL.get(n, n): k for n, k in kind.items()}
+                if name.startswith("_"):  # not for others to call
+                    members.pop("__init__", None)
+                for line in _differences(_members(there), _members(node), members):
+                    yield f"{name}.{line}"
+        elif isinstance(node, _FUNCTIONS) and isinstance(there, _FUNCTIONS):
+            if kind in ("function", "generator") and name != "__await__":
+                if (kind == "generator") != isinstance(node, ast.AsyncFunctionDef):
+                    yield f"{name} is a {kind}: `async def` is for generators alone"
+            if _signature(there) != _signature(node, there):
+                yield f"{name}({_signature(there)}) has ({_signature(node)}) in the stub"
+
+
+def _signature(node, other=None):
+    # The arguments as text, without annotations; a default of `...` is taken from the other.
+    arguments = copy.deepcopy(node.args)
+    for it in ast.walk(arguments):
+        if isinstance(it, ast.arg):
+            it.annotation = None
+    if other:
+        for mine, its in (
+            (arguments.defaults, other.args.defaults),
+            (arguments.kw_defaults, other.args.kw_defaults),
+        ):
+            for i, (default, real) in enumerate(zip(mine, its, strict=False)):
+                if isinstance(default, ast.Constant) and default.value is ...:
+                    mine[i] = real
+    return ast.unparse(arguments)
+
+
+# The wheel
+
+
+def build(folder: Path) -> Path:
+    """Write the wheel into a folder and return its path; the same stubs make the same bytes."""
+    package = f"{_NAME}-stubs"
+    stem = f"{_NAME}_stubs-{version()}"
+    info = f"{stem}.dist-info"
+    files = {}
+    for stub in sorted((_TYPINGS / _NAME).rglob("*.pyi")):
+        path = stub.relative_to(_TYPINGS / _NAME)
+        files[f"{package}/{path}"] = _with_docstrings(stub, path).encode()
+    files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    files[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {package}\nVersion: {version()}\n"
+        f"Summary: Types of {_NAME}, an asyncio for MicroPython\nLicense: MIT\n"
+        "Classifier: Typing :: Stubs Only\n"
+    ).encode()
+    files[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: asyncio_alt\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    record = "".join(
+        f"{name},sha256={_digest(files[name])},{len(files[name])}\n" for name in files
+    )
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    wheel = folder / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return wheel
+
+
+def _digest(content):
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def _with_docstrings(stub, path):
+    """Return the text of a stub, with the docstrings that its module's source has."""
+    text = stub.read_text("utf-8")
+    lines = text.splitlines()
+    source = (ROOT / _NAME / path).with_suffix(".py").read_text("utf-8")
+    pairs = [(ast.parse(text), ast.parse(source))]
+    edits = []  # (first line, last line, what is put in their place)
+    for mine, its in pairs:
+        doc = its.body[0] if ast.get_docstring(its) else None
+        if doc:
+            first = mine.body[0]
+            said = " " * doc.col_offset + ast.get_source_segment(source, doc)
+            if isinstance(first, ast.Expr):  # `...` at the end of its line
+                line = lines[first.lineno - 1].removesuffix(" ...")
+                edits.append((first.lineno - 1, 1, [line, said]))
+            else:
+                decorators = getattr(first, "decorator_list", [])
+                at = min([first.lineno, *(d.lineno for d in decorators)]) - 1
+                edits.append((at, 0, [said, ""]))
+        named = {n.name: n for n in its.body if hasattr(n, "name")}
+        pairs += [(n, named[n.name]) for n in mine.body if getattr(n, "name", None) in named]
+    for at, count, said in sorted(edits, reverse=True):
+        lines[at : at + count] = said
+    return "\n".join(lines) + "\n"
