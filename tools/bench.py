@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import Problem, Unavailable, size, source, targets
+from tools import Problem, Unavailable, served, size, source, targets
 from tools.bootstrap import ROOT, version
 
 RESULTS = ROOT / "benchmarks"
@@ -195,6 +195,11 @@ EXPERIMENTS = {
     ),
 }
 
+_REQUESTS = {"clients": 10, "requests": 2000}
+_MICRODOT = (
+    Figure("Web server microdot, per request, 10 clients", _US, ""),
+    Figure("— 99 of 100 answered within", _US, "", p99),
+)
 _FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5, 1))
 
 
@@ -238,7 +243,7 @@ def main(args):
         )
         micropython = micropython_version(target)
     if args.target == "unix":
-        figures += _flash(console)
+        figures += _microdot(console, args.repeats) + _flash(console)
     report = {
         "target": args.target,
         "micropython": micropython,
@@ -331,6 +336,24 @@ def _judged(figure, stock, ours):
 
 def _rounded(value):
     return value if value is None else float(f"{value:.4g}")
+
+
+def _microdot(console, repeats):
+    # A list of the figures of a web server; empty if microdot cannot be had.
+    per_request, took = defaultdict(list), defaultdict(list)
+    try:
+        for _ in range(repeats):
+            for side, head in (("stock", ""), ("ours", served.INSTALL)):
+                each, together = served.measure(**_REQUESTS, head=head)
+                took[side] += each
+                per_request[side].append(together / len(each))
+    except Unavailable as error:
+        console.print(f"microdot left out: {error}")
+        return []
+    return [
+        _judged(figure, *(figure.of(samples[side]) for side in PACKAGES))
+        for figure, samples in zip(_MICRODOT, (per_request, took), strict=True)
+    ]
 
 
 def _flash(console):

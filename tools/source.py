@@ -55,9 +55,7 @@ def debian_source(name: str, version: str) -> Path:
 
     def unpack(fetched, target):
         (archive,) = fetched.glob("*.orig.tar.*")
-        with tarfile.open(archive) as tar:
-            tar.extraction_filter = getattr(tarfile, "data_filter", None)
-            tar.extractall(target)
+        _untar(archive, target)
         (top,) = target.iterdir()
         return top
 
@@ -75,18 +73,23 @@ def package(name: str, version: str) -> Path:
     return _cached(name, version, "deb", ["download"], unpack)
 
 
-def from_pypi(name: str, version: str, *options: str) -> Path:
-    """Return the folder with a package of PyPI, without what that requires.
-
-    options: of pip
-    """
-    pip = [sys.executable, "-m", "pip", "install", "--target=.", "--no-deps", *options]
+def from_pypi(name: str, version: str) -> Path:
+    """Return the folder with a package of PyPI, without what that requires."""
+    pip = [sys.executable, "-m", "pip", "install", "--target=.", "--no-deps"]
     return fetched(name, version, [*pip, f"{name}=={version}"])
 
 
-def fetched(name: str, version: str, command: list[str]) -> Path:
+def sources_from_pypi(name: str, version: str) -> Path:
+    """Return the folder with the source distribution of a package of PyPI, its tests among it."""
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary=:all:"]
+    folder = fetched(f"{name}-source", version, [*pip, f"{name}=={version}"], unpack=True)
+    return folder / f"{name}-{version}"
+
+
+def fetched(name: str, version: str, command: list[str], unpack: bool = False) -> Path:
     """Return the cached folder that a package client installs a package into, with a command that
-    is run in it. Raises Unavailable if that fails."""
+    is run in it. unpack: the archive, which the command leaves there. Raises Unavailable if it
+    fails."""
     folder = cache() / f"{name}-{version}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -96,12 +99,21 @@ def fetched(name: str, version: str, command: list[str]) -> Path:
             done = subprocess.run(command, cwd=target, capture_output=True, text=True)
             if done.returncode:
                 raise Unavailable(f"cannot install {name}: {done.stderr.strip()}")
+            if unpack:
+                (archive,) = target.iterdir()
+                _untar(archive, target)
             try:
                 target.rename(folder)
             except OSError:
                 if not folder.exists():  # else another process was faster
                     raise
     return folder
+
+
+def _untar(archive, target):
+    with tarfile.open(archive) as tar:
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(target)
 
 
 def _cached(name, version, kind, verb, unpack):
