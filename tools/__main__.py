@@ -22,6 +22,7 @@ TOOLS = {
     "topics": "watch the topics of a board or an MQTT broker, publish to them",
     "stubs": "build a wheel of its types, for editors and type checkers",
     "mip-index": "write a package index for mip, with it compiled to .mpy files",
+    "release": "check that versions and lists agree, and build a release",
 }
 
 
