@@ -4,15 +4,12 @@ The unix port serves, or is a client of a broker; this PC has the other end. The
 taken in each of the ways that README.md tells of.
 """
 
-import contextlib
 import http.client
 import json
 import random
 import re
 import shutil
 import socket
-import subprocess
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -238,34 +235,12 @@ asyncio.run(asyncio.wait_for(main(), 50))
 """
 
 
-@contextlib.contextmanager
-def mosquitto():
-    """Run the broker; yield its port."""
-    program = shutil.which("mosquitto", path="/usr/local/bin:/usr/bin:/usr/sbin:/usr/local/sbin")
-    if not program:
-        pytest.skip("there is no mosquitto here; Debian has it in mosquitto")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([program, "-p", str(port)], stdout=log, stderr=log)
-        try:
-            for _ in range(500):
-                with contextlib.suppress(ConnectionError):
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                time.sleep(0.02)
-            yield port
-        finally:
-            process.kill()
-            process.wait()
-
-
-def test_aiomqttc_talks_to_mosquitto(place):
+def test_aiomqttc_talks_to_mosquitto(place, mosquitto):
     try:
         library = source.from_pypi(*AIOMQTTC)
     except Unavailable as reason:
         pytest.skip(str(reason))
     path = [library, *place.get("path", [ROOT])]
-    with mosquitto() as port, Unix(place.get("binary"), path=path) as unix:
-        result = unix.run(f"{place.get('head', '')}{MACHINE}PORT = {port}\n{MQTT}")
+    with Unix(place.get("binary"), path=path) as unix:
+        result = unix.run(f"{place.get('head', '')}{MACHINE}PORT = {mosquitto.port}\n{MQTT}")
     assert result.ok and "all right" in result.out, result.out + result.err
