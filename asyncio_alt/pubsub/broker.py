@@ -13,7 +13,8 @@ _shares = {}  # number of subscribers: the ratings when 0, 1, ... of them are fu
 def _check(text, what):
     if not isinstance(text, str):
         raise TypeError(what + " must be a str")
-    if not text or "\0" in text or len(text.encode()) > 65535:
+    # A character has up to 4 bytes.
+    if not text or "\0" in text or len(text) > 16383 and len(text.encode()) > 65535:
         raise ValueError(what + " must have 1 to 65535 bytes, none of them 0")
 
 

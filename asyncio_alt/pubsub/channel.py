@@ -181,6 +181,10 @@ class Subscription(Waiter):
         return self
 
     async def __anext__(self):
+        queue = self._queue
+        if queue and not (self._late or _Lease):
+            self.delivered += 1
+            return (queue.popleft(), queue.popleft())
         try:
             return await self.get()
         except Closed:

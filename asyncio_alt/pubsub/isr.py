@@ -98,13 +98,15 @@ class Publisher(_Drain):
         self._ring(b"\0")
         return True
 
-    def put_from(self, buf):
-        """Has a copy of buf (bytes, bytearray, memoryview, array) published, as bytes. As put();
-        ValueError if buf is longer than nbytes."""
-        i = self._in
-        n = len(buf)
+    def put_from(self, buf, n=None):
+        """Has a copy of the first n bytes of buf published, as bytes. buf: bytes, bytearray, array
+        or memoryview; n: int, default len(buf), which for an array counts items, not bytes. As
+        put(); ValueError if it is more than nbytes."""
+        if n is None:
+            n = len(buf)
         if n > self._nbytes:
             raise ValueError("buf is longer than nbytes")
+        i = self._in
         # pack_into, unlike a slice, allocates nothing. The place at _in is always free.
         struct.pack_into(self._format, self._buf, i * self._nbytes, buf)
         self._lengths[i] = n

@@ -107,7 +107,7 @@ async def copies_and_leases():
                 publisher.put(lease)
         elif n % 3 == 1:
             data[0] = n
-            publisher.put_from(data)
+            publisher.put_from(data, 2)
         else:
             publisher.put(n)
 
@@ -201,12 +201,12 @@ async def test_order_room_and_overruns():
     await sleep_ms(5)
     assert got == [0, 1, 2]
     buf = bytearray(b"abc")
-    assert publisher.put_from(buf) and publisher.put(None) and publisher.put_from(b"12345")
+    assert publisher.put_from(buf) and publisher.put(None) and publisher.put_from(b"12345", 4)
     buf[0] = 0
     assert not publisher.put_from(b"") and publisher.overruns == 3
     raises(ValueError, publisher.put_from, b"123456", match="nbytes")
     await sleep_ms(5)
-    assert got[3:] == [b"abc", None, b"12345"], got
+    assert got[3:] == [b"abc", None, b"1234"], got
     publisher.close()
     await sleep_ms(1)
     publisher.put(7)

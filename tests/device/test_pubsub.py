@@ -107,13 +107,21 @@ def test_what_is_no_filter_and_no_topic():
         raises(ValueError, broker.subscribe_call, filter, print, match="filter")
     for filter in (None, b"a", 1):
         raises(TypeError, broker.subscribe, filter, match="filter")
-    for topic in ("", "a/+", "#", "a#", "+a", "a\0b", "x" * 65536):
+    for topic in ("", "a/+", "#", "a#", "+a", "a\0b"):
         raises(ValueError, broker.publish, topic, 1, match="topic")
     for topic in (None, b"a", 1, [], ("a",)):
         raises(TypeError, broker.publish, topic, 1, match="topic")
     raises(ValueError, broker.subscribe, "a\0", match="filter")
-    broker.subscribe("x" * 65535).close()
     assert broker.published == 0 and broker.sinks() == [] and not broker._root
+
+
+@needs("sockets")  # that is, enough memory
+def test_length_of_topics_is_limited_as_in_mqtt():
+    broker = Broker()
+    for text in ("x" * 65536, "\u00e9" * 32768, "\U0001f600" * 16384):
+        raises(ValueError, broker.publish, text, 1, match="topic")
+        raises(ValueError, broker.subscribe, text, match="filter")
+        broker.subscribe(text[1:]).close()
 
 
 def test_many_levels_need_no_stack():
@@ -159,7 +167,7 @@ def test_nodes_looked_at_do_not_grow_with_filters_that_do_not_match():
             return self.node[key]
 
     counts = []
-    for n in (10, 300):
+    for n in (10, 60):
         broker = Broker()
         for i in range(n):
             broker.subscribe_call("room%d/+/temperature" % i, print)

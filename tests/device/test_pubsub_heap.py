@@ -1,0 +1,163 @@
+# What publishing may not do to the heap.
+
+import gc
+
+import micropython
+
+from asyncio_alt import create_task, sleep_ms
+from asyncio_alt.pubsub import Broker
+
+
+def test_publish_allocates_nothing():
+    broker = Broker()
+    called = [0, None]
+
+    def function(topic, payload):
+        called[0] += 1
+        called[1] = payload
+
+    broker.subscribe_call("a/b", function)
+    broker.subscribe_call("a/+", function)
+    for policy in ("drop_old", "drop_new", "block", "latest"):
+        broker.subscribe("a/#", maxlen=2, policy=policy)
+    broker.subscribe("#", maxlen=100)
+    payloads = (7, b"prebuilt", "text", None)
+    rates = (0.0, 1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 1.0)
+    seen = [0] * 8
+    broker.publish("a/b", 0)
+    gc.collect()
+    micropython.heap_lock()
+    try:
+        for payload in payloads:
+            for _ in range(5):
+                seen[rates.index(broker.publish("a/b", payload))] += 1
+            assert called[1] is payload
+    finally:
+        micropython.heap_unlock()
+    assert called[0] == 42
+    assert seen[0] == 1 and sum(seen) == 20 and seen[3] > 0 and seen[4] > 0, seen
+
+
+async def test_publish_wakes_a_task_without_allocating():
+    for priority in (False, True):
+        broker = Broker()
+        sub = broker.subscribe("a", maxlen=2, priority=priority)
+        gets = [sub.get() for _ in range(20)]
+        taken = bytearray(20)
+
+        async def consume():
+            for n, get in enumerate(gets):
+                taken[n] = (await get)[1]
+
+        task = create_task(consume())
+        broker.subscribe_call("b", print)
+        broker.publish("a", 0)
+        await sleep_ms(1)
+        gc.collect()
+        micropython.heap_lock()
+        try:
+            broker.publish("a", 1)
+        finally:
+            micropython.heap_unlock()
+        await sleep_ms(1)
+        assert taken[0] == 0 and taken[1] == 1 and sub.delivered == 2
+        task.cancel()
+        await sleep_ms(0)
+
+
+async def test_publish_wait_with_room_uses_up_no_heap():
+    # It makes a generator, and nothing that stays.
+    broker = Broker()
+    sub = broker.subscribe("a", maxlen=2, policy="block")
+
+    async def round():
+        for n in range(100):
+            await broker.publish_wait("a", n)
+            sub.get_nowait()
+
+    await round()
+    gc.collect()
+    before = gc.mem_alloc()
+    await round()
+    gc.collect()
+    assert gc.mem_alloc() <= before
+
+
+async def test_messages_of_a_day_leave_the_heap_as_it_was():
+    """A sample of them; tools/experiments/day.py sends all."""
+    broker = Broker()
+    subs = [
+        broker.subscribe("room/+/temperature", maxlen=4),
+        broker.subscribe("room/#", maxlen=2, policy="block"),
+        broker.subscribe("#", policy="latest"),
+    ]
+    got = [0]
+
+    def count(topic, payload):
+        got[0] += 1
+
+    async def consume(sub):
+        async for topic, payload in sub:
+            got[0] += 1
+
+    broker.subscribe_call("#", count)
+    tasks = [create_task(consume(sub)) for sub in subs]
+    topics = ["room/%d/temperature" % n for n in range(8)] + ["room/door", "log"]
+
+    async def messages(n):
+        for i in range(n):
+            topic = topics[i % len(topics)]
+            payload = i if i % 3 else bytes(i * 7 % 200)
+            if i % 5:
+                broker.publish(topic, payload, retain=i % 11 == 0)
+            else:
+                await broker.publish_wait(topic, payload)
+            if i % 4 == 0:
+                await sleep_ms(0)
+
+    await messages(300)
+    gc.collect()
+    before = gc.mem_alloc()
+    await messages(1200)
+    gc.collect()
+    # Retained payloads differ in size.
+    assert gc.mem_alloc() - before < 2500, gc.mem_alloc() - before
+    assert got[0] > 3000
+    for sub in subs:
+        sub.close()
+    for task in tasks:
+        await task
+
+
+def test_not_using_it_costs_nothing():
+    import sys
+
+    # This file has imported it: forget that, and import what remains again.
+    for name in list(sys.modules):
+        if name.startswith("asyncio"):
+            del sys.modules[name]
+    import asyncio_alt
+
+    async def main():
+        await asyncio_alt.sleep_ms(1)
+
+    asyncio_alt.run(main())
+    assert not [name for name in sys.modules if "pubsub" in name]
+
+
+def test_opened_and_closed_subscriptions_leave_nothing():
+    broker = Broker()
+
+    def round():
+        for i in range(60):
+            subs = [broker.subscribe(f) for f in ("a/%d/#" % i, "+/%d" % i, "a/%d" % i)]
+            broker.publish("a/%d" % (i % 5), i)
+            for sub in subs:
+                sub.close()
+
+    round()
+    gc.collect()
+    before = gc.mem_alloc()
+    round()
+    gc.collect()
+    assert gc.mem_alloc() - before < 500, gc.mem_alloc() - before
