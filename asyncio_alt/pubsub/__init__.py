@@ -8,6 +8,8 @@ _attrs = (
     ("pool", "Pool"),
     ("frame", "FramedProtocol"),
     ("mqtt", "mqtt"),
+    ("carrier", "Listen", "Serial", "Tcp"),
+    ("link", "Link"),
 )
 
 

@@ -1,0 +1,93 @@
+"""The handshake of a Link: version, proof of the shared secret on both sides, then their states.
+
+    caller                                            the other
+    HELLO      version, 16 random bytes        ->
+                                               <-     CHALLENGE  16 random bytes
+    PROOF      HMAC of both                    ->
+                                               <-     ACCEPT     HMAC of both, state
+    READY      state                           ->
+
+So the one that is called tells nothing before the caller has proved that it has the secret.
+"""
+
+from hashlib import sha256
+from os import urandom
+
+from .frame import const
+
+VERSION = 1
+
+_HELLO = const(1)
+_CHALLENGE = const(2)
+_PROOF = const(3)
+_ACCEPT = const(4)
+_READY = const(5)
+WHO = 6  # on a lossy carrier: that frame belongs to no connection, begin anew
+LAST = 6
+
+SIZE = 80  # bytes that no frame of it exceeds
+STATE_SIZE = 30
+
+
+class Refused(Exception):
+    """The peer has not got the secret, speaks another version, or breaks the rules."""
+
+
+def _mac(secret, side, one, two):
+    # HMAC-SHA256. Each is used once, so the time that it takes to compare two tells nothing.
+    if len(secret) > 64:
+        secret = sha256(secret).digest()
+    secret = secret + bytes(64 - len(secret))
+    inner = sha256(bytes([b ^ 0x36 for b in secret]) + side + one + two).digest()
+    return sha256(bytes([b ^ 0x5C for b in secret]) + inner).digest()
+
+
+async def call(conn, secret, state):
+    """Shakes hands as the caller, on a FramedProtocol. state: function that returns this side's.
+    Returns the peer's; raises Refused, or EOFError at an early end."""
+    one = urandom(16)
+    conn.send(bytes((_HELLO, VERSION)), one)
+    two = await _expected(conn, _CHALLENGE, 16)
+    conn.send(bytes((_PROOF,)), _mac(secret, b"1", one, two))
+    answer = await _expected(conn, _ACCEPT, 32 + STATE_SIZE)
+    if answer[:32] != _mac(secret, b"2", one, two):
+        raise Refused("wrong secret")
+    conn.send(bytes((_READY,)), state())
+    return answer[32:]
+
+
+async def _expected(conn, kind, size):
+    while True:
+        frame = await conn.read_frame()
+        if len(frame) == 1 + size and frame[0] == kind:
+            return frame[1:]
+        if not conn.lossy:
+            raise Refused("not the handshake")
+
+
+async def answer(conn, secret, state):
+    """The same for the one that is called. On a lossy carrier the caller may begin anew."""
+    one = None
+    proved = False
+    while True:
+        frame = await conn.read_frame()
+        n = len(frame)
+        kind = frame[0] if n else 0
+        if kind == _HELLO and n == 18 and (one is None or conn.lossy):
+            if frame[1] != VERSION:
+                raise Refused("another version")
+            one = frame[2:]
+            two = urandom(16)
+            proved = False
+            conn.send(bytes((_CHALLENGE,)), two)
+        elif kind == _PROOF and n == 33 and one and not proved:
+            if frame[1:] != _mac(secret, b"1", one, two):
+                raise Refused("wrong secret")
+            proved = True
+            conn.send(bytes((_ACCEPT,)), _mac(secret, b"2", one, two), state())
+        elif kind == _READY and n == 1 + STATE_SIZE and proved:
+            return frame[1:]
+        elif not conn.lossy:
+            raise Refused("not the handshake")
+        elif kind > LAST:
+            conn.send(bytes((WHO,)))

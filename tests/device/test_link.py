@@ -1,0 +1,712 @@
+# Link, over TCP on 127.0.0.1 and over a lossy line in memory. tests/host/test_link.py runs the
+# same on CPython.
+
+import os
+import socket
+import sys
+
+import asyncio_alt as asyncio
+from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
+
+MICROPYTHON = sys.implementation.name == "micropython"
+HOST = "127.0.0.1"
+
+
+def free_port():
+    while True:
+        port = 20000 + int.from_bytes(os.urandom(2), "big") % 20000
+        s = socket.socket()
+        try:
+            s.bind(socket.getaddrinfo(HOST, port)[0][-1])
+            return port
+        except OSError:
+            pass
+        finally:
+            s.close()
+
+
+class Quick(Link):
+    # Does not wait long.
+    BACKOFF = 0.002, 0.01
+    GREETING = 0.2
+    RESEND = 20
+
+
+class Side:
+    # A broker, what it got, and its link.
+    def __init__(self, carrier, send=("#",), receive=("#",), secret=b"secret", **options):
+        self.broker = Broker()
+        self.got = []
+        self.broker.subscribe_call("#", self.note)
+        self.link = Quick(self.broker, carrier, send, receive, secret=secret, **options)
+        self.taken = []  # what its link took
+
+    def note(self, topic, payload):
+        self.got.append((topic, payload))
+
+    async def send(self, topic, payload):
+        # Publishes until the link takes it.
+        while self.link.put(topic, payload):
+            await asyncio.sleep(0.001)
+        self.taken.append((topic, payload))
+
+
+async def until(condition, what="it does not come"):
+    for _ in range(3000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError(what)
+
+
+async def connected(*sides):
+    for side in sides:
+        await asyncio.wait_for(side.link.wait_connected(), 3)
+
+
+async def drained(*sides):
+    for side in sides:
+        await asyncio.wait_for(side.link.drain(), 3)
+
+
+def pair(**options):
+    port = free_port()
+    return Side(Listen(HOST, port), **options), Side(Tcp(HOST, port), **options)
+
+
+def quiet():
+    # Collects what is reported in place of printing it.
+    reports = []
+    asyncio.get_event_loop().set_exception_handler(
+        lambda loop, context: reports.append(context["exception"])
+    )
+    return reports
+
+
+class Proxy:
+    # Carries bytes between a link and `port`; cuts each connection after as many bytes, of both
+    # directions together, as `cuts` says, the last ones never.
+    def __init__(self, port, cuts=()):
+        self.port = port
+        self.cuts = list(cuts)
+        self.carried = 0
+        self.open = []
+        self.mute = False  # carry nothing more, but keep it open
+
+    async def __aenter__(self):
+        while True:
+            self.listens = free_port()
+            if self.listens != self.port:  # which nobody may listen on yet
+                break
+        self.server = await asyncio.start_server(self.serve, HOST, self.listens)
+        return self
+
+    async def __aexit__(self, *exc):
+        self.cut()
+        self.server.close()
+        await asyncio.sleep(0.01)
+
+    def cut(self):
+        for end in self.open:
+            end.cut = True
+            end.wake()
+        self.open.clear()
+
+    async def serve(self, reader, writer):
+        both = End()
+        both.left = self.cuts.pop(0) if self.cuts else -1
+        try:
+            reader2, writer2 = await asyncio.open_connection(HOST, self.port)
+        except OSError:
+            return await closed(writer)
+        self.open.append(both)
+        tasks = [
+            asyncio.create_task(self.carry(both, reader, writer2)),
+            asyncio.create_task(self.carry(both, reader2, writer)),
+        ]
+        await both.event.wait()
+        for task in tasks:
+            task.cancel()
+        for w in (writer, writer2):
+            await closed(w)
+
+    async def carry(self, both, reader, writer):
+        try:
+            while True:
+                data = await reader.read(1000)
+                if self.mute:
+                    await asyncio.sleep(10)
+                if both.left >= 0:
+                    data = data[: both.left]
+                    both.left -= len(data)
+                self.carried += len(data)
+                writer.write(data)
+                await writer.drain()
+                if not data or both.left == 0:
+                    break
+        except OSError:
+            pass
+        both.wake()
+
+
+class End:
+    cut = False
+
+    def __init__(self):
+        self.event = asyncio.Event()
+
+    def wake(self):
+        self.event.set()
+
+
+async def closed(writer):
+    try:
+        writer.close()
+        await writer.wait_closed()
+    except OSError:
+        pass
+
+
+KINDS = [b"", b"\0\1\xff", "", "text \u00e9", 0, -5, 1.5, True, None, [1, "a", [None]], {"k": [1]}]
+
+
+@needs("sockets")
+async def test_payloads_of_every_kind_arrive_as_they_were():
+    a, b = pair()
+    async with a.link, b.link:
+        await connected(a, b)
+        for payload in KINDS:
+            assert a.broker.publish("a/1", payload) == 0.0
+            assert b.broker.publish("b/1", payload) == 0.0
+        a.broker.publish("a/2", bytearray(b"array"))
+        a.broker.publish("a/2", memoryview(b"view"))
+        a.broker.publish("a/2", (1, 2))
+        await drained(a, b)
+        assert by_topic(b.got)["a/1"] == KINDS
+        assert by_topic(b.got)["a/2"] == [b"array", b"view", [1, 2]]
+        assert [type(p) for p in by_topic(b.got)["a/1"]] == [type(p) for p in KINDS]
+        assert by_topic(a.got)["b/1"] == KINDS
+        # Nothing has come back.
+        assert len(a.got) == 2 * len(KINDS) + 3 and len(b.got) == 2 * len(KINDS) + 3
+
+
+def by_topic(got):
+    found = {}
+    for topic, payload in got:
+        found.setdefault(topic, []).append(payload)
+    return found
+
+
+@needs("sockets")
+async def test_what_cannot_be_carried_is_said():
+    reports = quiet()
+    a, b = pair(max_size=100)
+    async with a.link, b.link:
+        await connected(a, b)
+        a.broker.publish("t", object())
+        a.broker.publish("t" * 256, 1)
+        assert len(reports) == 2 and "payload" in str(reports[0]) and "topic" in str(reports[1])
+        assert a.broker.publish("t", b"x" * 99) < 1.0
+        assert a.broker.publish("t", b"x" * 100) > 0
+        await drained(a)
+        assert [p for _, p in b.got] == [b"x" * 99] and a.link.dropped == 1
+
+
+@needs("sockets")
+async def test_filters_at_both_ends():
+    port = free_port()
+    a = Side(Listen(HOST, port), ["s/#", "t/+"], [])
+    b = Side(Tcp(HOST, port), ["#"], ["s/1", "t/#"])
+    async with a.link, b.link:
+        await connected(a, b)
+        for topic in ("s/1", "s/2", "t/1", "t/1/2", "u"):
+            a.broker.publish(topic, topic)
+            b.broker.publish("b", topic)
+        await drained(a, b)
+        assert [t for t, _ in b.got if t != "b"] == ["s/1", "t/1"]
+        assert [t for t, _ in a.got] == ["s/1", "s/2", "t/1", "t/1/2", "u"]
+        assert b.link.dropped == 1 and a.link.dropped == 5
+
+
+def test_bad_arguments():
+    broker = Broker()
+    for name, wrong, exc in (
+        ("send", "t/#", TypeError),
+        ("receive", "t/#", TypeError),
+        ("secret", "text", TypeError),
+        ("window", 0, ValueError),
+        ("max_size", 0, ValueError),
+        ("keepalive", 0, ValueError),
+    ):
+        raises(exc, lambda: Link(broker, Tcp(HOST, 1), **{name: wrong}), match=name)
+    raises(ValueError, Link, broker, Tcp(HOST, 1), ["a/#/b"], match="filter")
+
+
+# Retained state
+
+
+@needs("sockets")
+async def test_retained_state_is_brought_up_to_date():
+    a, b = pair()
+    a.broker.publish("r/1", 1, retain=True)
+    a.broker.publish("r/2", 2, retain=True)
+    a.broker.publish("r/3", 3, retain=True)
+    async with a.link:
+        async with b.link:
+            await connected(a, b)
+            await drained(a)
+            assert sorted(b.broker.retained()) == [("r/1", 1), ("r/2", 2), ("r/3", 3)]
+            assert len(b.got) == 3
+            a.broker.publish("r/1", 11, retain=True)
+            await drained(a)
+        await until(lambda: not a.link.connected)
+        # What changes while there is no connection is sent once there is one, and only that.
+        assert a.broker.publish("r/2", 20, retain=True) > 0
+        a.broker.publish("r/2", 22, retain=True)
+        a.broker.publish("r/3", b"", retain=True)
+        a.broker.publish("lost", 1)
+        b.got.clear()
+        async with b.link:
+            await connected(a, b)
+            await drained(a)
+            assert sorted(b.broker.retained()) == [("r/1", 11), ("r/2", 22)]
+            assert sorted(b.got, key=lambda m: m[0]) == [("r/2", 22), ("r/3", b"")]
+        # One that has just started gets all; what it had sent does not come back to it.
+        await until(lambda: not a.link.connected)
+        c = Side(b.link.carrier)
+        c.broker.publish("mine", 1, retain=True)
+        async with c.link:
+            await connected(a, c)
+            await drained(a, c)
+            assert sorted(c.broker.retained()) == [("mine", 1), ("r/1", 11), ("r/2", 22)]
+        await until(lambda: not a.link.connected)
+        d = Side(b.link.carrier)
+        d.broker.publish("mine", 2, retain=True)
+        async with d.link:
+            await connected(a, d)
+            await drained(a, d)
+            assert sorted(a.broker.retained()) == sorted(d.broker.retained())
+            assert dict(d.broker.retained())["mine"] == 2
+
+
+# Flow control
+
+
+@needs("sockets")
+async def test_publisher_that_is_faster_than_the_link():
+    a, b = pair(window=4)
+    async with a.link, b.link:
+        await connected(a, b)
+        taken = []
+        full = 0
+        for i in range(2000):
+            if a.broker.publish("t", i):
+                full += 1
+            else:
+                taken.append(i)
+            if i % 3 == 0:
+                await asyncio.sleep(0)
+        await drained(a)
+        assert [p for _, p in b.got] == taken
+        assert len(taken) + full == 2000 and full and len(taken) > 100
+        assert a.link.dropped == full and a.link.delivered == len(taken)
+        # publish_wait() loses none.
+        b.got.clear()
+        for i in range(200):
+            await a.broker.publish_wait("t", i)
+        await drained(a)
+        assert [p for _, p in b.got] == list(range(200))
+
+
+@needs("sockets")
+async def test_slow_far_end_raises_the_near_rating():
+    a, b = pair(window=4, keepalive=0.1)
+    sub = b.broker.subscribe("t", maxlen=2, policy="block")
+    async with a.link, b.link:
+        await connected(a, b)
+        n = 0
+        while n < 100 and not a.broker.publish("t", n):
+            n += 1
+            await asyncio.sleep(0.005)
+        # Two are queued, one waits for room; what is under way is not acknowledged.
+        assert n == 2 + 4, n
+        await asyncio.sleep(0.5)  # longer than the peers' patience with silence
+        assert a.link.connected and b.link.connected and a.broker.publish("t", n) == 0.5
+        for i in range(n):
+            assert await asyncio.wait_for(sub.get(), 3) == ("t", i)
+        await drained(a)
+        assert a.broker.publish("t", n) == 0.0
+        assert await asyncio.wait_for(sub.get(), 3) == ("t", n)
+        sub.close()
+
+
+@needs("sockets")
+async def test_message_that_waits_survives_its_connection():
+    a, b = pair(window=4, keepalive=0.05)
+    port = a.link.carrier.port
+    sub = b.broker.subscribe("t", maxlen=1, policy="block")
+    async with Proxy(port) as proxy:
+        b.link.carrier.port = proxy.listens
+        async with a.link, b.link:
+            await connected(a, b)
+            for i in range(4):
+                await a.send("t", i)
+            for cut in range(3):
+                conn = b.link._conn
+                proxy.cut()
+                await until(lambda: b.link._conn not in (conn, None))
+                await connected(a, b)
+            for i in range(4):
+                assert await asyncio.wait_for(sub.get(), 3) == ("t", i)
+            await connected(a, b)
+            await a.send("t", 4)
+            assert await asyncio.wait_for(sub.get(), 3) == ("t", 4)
+            await drained(a)
+            assert not sub.queued and [p for _, p in b.got] == list(range(5))
+            sub.close()
+
+
+# Faults
+
+
+async def conversation(proxy_cuts, counts):
+    # Some messages both ways, through a proxy that cuts; returns the bytes it carried.
+    port = free_port()
+    a = Side(Listen(HOST, port), window=3)
+    async with Proxy(port, proxy_cuts) as proxy:
+        b = Side(Tcp(HOST, proxy.listens), window=3)
+        async with a.link, b.link:
+
+            async def talk(side, name, n):
+                for i in range(n):
+                    await side.send(name, i)
+
+            talks = [
+                asyncio.create_task(talk(side, name, n))
+                for side, name, n in ((a, "a", counts[0]), (b, "b", counts[1]))
+            ]
+            for task in talks:
+                await asyncio.wait_for(task, 5)
+            await drained(a, b)
+            # put() has told only the other side of it.
+            assert b.got == a.taken and a.got == b.taken, (proxy_cuts, a.got, b.got)
+            assert a.link.refused == b.link.refused == 0
+            return proxy.carried
+
+
+@needs("sockets")
+async def test_cut_at_every_byte_loses_and_repeats_nothing():
+    whole = await conversation([], (4, 2))
+    assert whole > 200
+    for at in range(0, whole, 1 if not MICROPYTHON else 3):
+        await conversation([at], (4, 2))
+    for at in range(160, whole, 7):
+        await conversation([at, at + 3, at // 2, at + 20], (4, 2))
+
+
+@needs("sockets")
+async def test_silent_peer_is_given_up():
+    a, b = pair(keepalive=0.05)
+    port = a.link.carrier.port
+    async with Proxy(port) as proxy:
+        b.link.carrier.port = proxy.listens
+        async with a.link, b.link:
+            await connected(a, b)
+            await asyncio.sleep(0.3)
+            assert a.link.connected and b.link.connected  # signs of life have been sent
+            await a.send("t", 1)
+            proxy.mute = True
+            await a.send("t", 2)
+            await until(lambda: not (a.link.connected or b.link.connected))
+            proxy.mute = False
+            await connected(a, b)
+            await drained(a)
+            assert [p for _, p in b.got] == [1, 2]
+
+
+async def raw():
+    # A listening side, and a function that connects to it.
+    a = Side(Listen(HOST, free_port()))
+    a.broker.publish("secret/topic", b"secret payload", retain=True)
+
+    async def connect():
+        return await asyncio.open_connection(HOST, a.link.carrier.port)
+
+    a.link.start()
+    await asyncio.sleep(0.01)
+    return a, connect
+
+
+async def all_of(reader):
+    # What comes up to the end.
+    data = b""
+    try:
+        while True:
+            more = await asyncio.wait_for(reader.read(1000), 3)
+            if not more:
+                return data
+            data += more
+    except OSError:
+        return data
+
+
+@needs("sockets")
+async def test_wrong_secret_learns_nothing():
+    for wrong in (b"", b"Secret", b"secre", b"s" * 100):
+        a, b = pair()
+        b.link._secret = wrong
+        a.broker.publish("r", 1, retain=True)
+        b.broker.publish("q", 1, retain=True)
+        async with a.link, b.link:
+            await until(lambda: a.link.refused >= 2)
+            assert not (a.link.connected or b.link.connected)
+            assert not [t for t, _ in a.got if t != "r"] and not [t for t, _ in b.got if t != "q"]
+    # One that says hello and cannot prove it gets a challenge, and no more; a proof that was heard
+    # before, or that is this side's own, is none.
+    a, connect = await raw()
+    heard = None
+    for proof in (bytes(32), b"x" * 32, None):
+        reader, writer = await connect()
+        writer.write(b"\x12\x01\x01" + b"1" * 16)
+        await writer.drain()
+        challenge = await reader.readexactly(18)
+        writer.write(b"\x21\x03" + (proof or challenge[2:] * 2))
+        await writer.drain()
+        assert await all_of(reader) == b""
+        assert challenge[:2] == b"\x11\x02" and challenge[2:] != heard
+        heard = challenge[2:]
+        await closed(writer)
+    assert a.link.refused == 3
+    await a.link.close()
+
+
+@needs("sockets")
+async def test_caller_notices_that_the_other_has_no_secret():
+    # It sends everything that it should, but for the proof.
+    async def serve(reader, writer):
+        await reader.readexactly(19)
+        writer.write(b"\x11\x02" + bytes(16))
+        await writer.drain()
+        await reader.readexactly(34)
+        writer.write(b"\x3f\x04" + bytes(32) + bytes(30))
+        await writer.drain()
+        heard.append(await all_of(reader))
+        await closed(writer)
+
+    heard = []
+    port = free_port()
+    server = await asyncio.start_server(serve, HOST, port)
+    b = Side(Tcp(HOST, port))
+    b.broker.publish("r", 1, retain=True)
+    async with b.link:
+        await until(lambda: len(heard) >= 2)
+        assert heard[:2] == [b"", b""] and b.link.refused >= 2 and not b.link.connected
+    server.close()
+
+
+GARBAGE = [
+    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 3,
+    b"\xff" * 100,
+    b"\xff\xff\xff\x7f" + bytes(1000),
+    b"\x00" * 300,
+    b"\x01\x08" * 10,
+    b"\x12\x01\x02" + b"1" * 16,
+    b"\x12\x01\x01" + b"1" * 16 + b"\x1f\x05" + bytes(30),
+    b"\x1f\x05" + bytes(30),
+]
+
+
+@needs("sockets")
+async def test_garbage_before_the_handshake_is_refused():
+    a, connect = await raw()
+    for i, data in enumerate(GARBAGE):
+        reader, writer = await connect()
+        writer.write(data)
+        try:
+            await writer.drain()
+        except OSError:
+            pass
+        heard = await all_of(reader)
+        assert len(heard) in (0, 18), heard
+        await closed(writer)
+        await until(lambda: not a.link._strangers)
+    assert not a.got[1:] and a.link.refused >= len(GARBAGE) - 2
+    await a.link.close()
+
+
+@needs("sockets")
+async def test_silence_and_floods_before_the_handshake():
+    import gc
+
+    a, connect = await raw()
+    ends = []
+    for _ in range(30):
+        ends.append(await connect())
+    await until(lambda: a.link.refused >= 26)
+    assert len(a.link._strangers) == 4  # no more are heard
+    for reader, writer in ends:
+        assert await all_of(reader) == b""  # after a time, those neither
+        await closed(writer)
+    await until(lambda: not a.link._strangers)
+    gc.collect()
+    if MICROPYTHON:
+        before = gc.mem_alloc()
+    for _ in range(20):
+        ends = []
+        for _ in range(10):
+            ends.append(await connect())
+        for _, writer in ends:
+            await closed(writer)
+    await until(lambda: not a.link._strangers)
+    await asyncio.sleep(0.05)
+    gc.collect()
+    if MICROPYTHON:
+        assert gc.mem_alloc() - before < 3000, gc.mem_alloc() - before
+    # It serves those who have the secret, as before.
+    b = Side(Tcp(HOST, a.link.carrier.port))
+    async with b.link:
+        await connected(a, b)
+        await drained(a)
+        assert b.got == [("secret/topic", b"secret payload")]
+    await a.link.close()
+
+
+class Rude(Side):
+    # Breaks the rules, once hands are shaken.
+    def say(self, data):
+        self.link._conn.send_frame(data)
+
+
+@needs("sockets")
+async def test_peer_that_breaks_the_rules_is_refused():
+    quiet()
+    port = free_port()
+    a = Side(Listen(HOST, port))
+    b = Rude(Tcp(HOST, port))
+    async with a.link, b.link:
+        for i, data in enumerate(
+            (
+                b"",
+                b"\x08",
+                b"\x08\0\0\0",
+                b"\x08\0\0\0\xffshort",
+                b"\x08\0\0\0\x01#x",
+                b"\x08\0\0\0\x01\xffx",
+                b"\x08\0\0\x01\x01t\xff",
+                b"\x08\0\0\x02\x01t{",
+                b"\x08\0\0\x03\x01tx",
+                b"\x08\x7f\xff\0\x01tx",
+                b"\x09\0\x05",
+                b"\x0a\0\x05",
+                b"\x09\0",
+                b"\x0b\0",
+                b"\x01\x01" + bytes(16),
+                b"\x63",
+            )
+        ):
+            await connected(a, b)
+            b.say(data)
+            await until(lambda: a.link.refused == i + 1, data)
+            await until(lambda: not b.link.connected)
+            # Both begin anew with their numbers.
+            b.link._session = os.urandom(8)
+        await connected(a, b)
+        assert a.got == []
+        await b.send("t", 1)
+        await drained(b)
+        assert a.got == [("t", 1)]
+
+
+@needs("sockets")
+async def test_flood_from_a_peer_takes_no_memory():
+    # It sends far more than it may, and the subscriber takes nothing.
+    import gc
+
+    port = free_port()
+    a = Side(Listen(HOST, port), window=4)
+    b = Rude(Tcp(HOST, port))
+    sub = a.broker.subscribe("t", maxlen=2, policy="block")
+    async with a.link, b.link:
+        await connected(a, b)
+        conn = b.link._conn
+        b.link._got = lambda number: True  # acknowledgements of what it has not counted
+        gc.collect()
+        if MICROPYTHON:
+            before = gc.mem_alloc()
+        n = 0
+        while not conn.full and n < 60000:
+            conn.send_frame(b"\x08" + bytes((n >> 8, n & 255)) + b"\0\x01t" + bytes(500))
+            n += 1
+            if n % 10 == 0:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        assert conn.full and sub.queued == 2
+        gc.collect()
+        if MICROPYTHON:
+            assert gc.mem_alloc() - before < 40000, gc.mem_alloc() - before
+    sub.close()
+    # Retained topics are kept up to a number.
+    c, d = pair()
+    async with c.link, d.link:
+        await connected(c, d)
+        for i in range(300):
+            while d.link.full():
+                await asyncio.sleep(0)
+            d.broker.publish("r/%d" % i, i, retain=True)
+        await drained(d)
+        assert len(c.broker.retained()) == 256 and len(c.got) == 300
+
+
+# Its life
+
+
+@needs("sockets")
+async def test_close_leaves_nothing():
+    a, b = pair()
+    for _ in range(3):
+        async with a.link, b.link:
+            await connected(a, b)
+            await a.send("t", 1)
+            await drained(a)
+        assert not a.link.connected and not b.link.connected
+        assert len(a.broker.sinks()) == 1
+        assert a.broker.publish("t", 2) == 0.0  # the link is no subscriber any more
+        if MICROPYTHON:
+            from asyncio_alt import core
+
+            await asyncio.sleep(0.01)
+            assert len(core._tasks) == 1 and not core._streams
+    await a.link.close()
+    assert [p for _, p in b.got] == [1, 1, 1]
+
+
+@needs("sockets")
+async def test_caller_waits_for_the_other_to_come():
+    a, b = pair()
+    async with b.link:
+        raises(RuntimeError, b.link.start)
+        await asyncio.sleep(0.05)
+        assert b.broker.publish("t", 1) == 0.5 and not b.link.connected
+        async with a.link:
+            await connected(a, b)
+            await b.send("t", 2)
+            await drained(b)
+            assert a.got == [("t", 2)]
+
+
+@needs("sockets")
+async def test_chain_of_three_brokers():
+    a, b = pair()
+    c, d = pair()
+    # b and c are two links of one broker.
+    c.link._broker = b.broker
+    async with a.link, b.link, c.link, d.link:
+        await connected(a, b, c, d)
+        for i in range(100):
+            await a.broker.publish_wait("x", i)
+            await d.broker.publish_wait("y", i)
+        await drained(a, b, c, d)
+        await until(lambda: len(d.got) == 200 and len(a.got) == 200)
+        for side in (a, b, d):
+            assert by_topic(side.got)["x"] == list(range(100))
+            assert by_topic(side.got)["y"] == list(range(100))
