@@ -13,6 +13,7 @@ So the one that is called tells nothing before the caller has proved that it has
 from hashlib import sha256
 from os import urandom
 
+from .. import TimeoutError, wait_for
 from .frame import const
 
 VERSION = 1
@@ -24,6 +25,8 @@ _ACCEPT = const(4)
 _READY = const(5)
 WHO = 6  # on a lossy carrier: that frame belongs to no connection, begin anew
 LAST = 6
+
+_AGAIN = 0.3  # s until a frame is sent again, on a lossy carrier
 
 SIZE = 80  # bytes that no frame of it exceeds
 STATE_SIZE = 30
@@ -46,14 +49,24 @@ async def call(conn, secret, state):
     """Shakes hands as the caller, on a FramedProtocol. state: function that returns this side's.
     Returns the peer's; raises Refused, or EOFError at an early end."""
     one = urandom(16)
-    conn.send(bytes((_HELLO, VERSION)), one)
-    two = await _expected(conn, _CHALLENGE, 16)
-    conn.send(bytes((_PROOF,)), _mac(secret, b"1", one, two))
-    answer = await _expected(conn, _ACCEPT, 32 + STATE_SIZE)
-    if answer[:32] != _mac(secret, b"2", one, two):
+    two = await _ask(conn, bytes((_HELLO, VERSION)) + one, _CHALLENGE, 16)
+    proof = bytes((_PROOF,)) + _mac(secret, b"1", one, two)
+    accepted = await _ask(conn, proof, _ACCEPT, 32 + STATE_SIZE)
+    if accepted[:32] != _mac(secret, b"2", one, two):
         raise Refused("wrong secret")
     conn.send(bytes((_READY,)), state())
-    return answer[32:]
+    return accepted[32:]
+
+
+async def _ask(conn, frame, kind, size):
+    # Sends a frame, on a lossy carrier again and again, until it is answered.
+    conn.send(frame)
+    while True:
+        try:
+            return await wait_for(_expected(conn, kind, size), _AGAIN)
+        except TimeoutError:
+            if conn.lossy:
+                conn.send(frame)
 
 
 async def _expected(conn, kind, size):
@@ -66,7 +79,8 @@ async def _expected(conn, kind, size):
 
 
 async def answer(conn, secret, state):
-    """The same for the one that is called. On a lossy carrier the caller may begin anew."""
+    """The same for the one that is called. On a lossy carrier what has come may come again, and the
+    caller may begin anew."""
     one = None
     proved = False
     while True:
@@ -76,11 +90,12 @@ async def answer(conn, secret, state):
         if kind == _HELLO and n == 18 and (one is None or conn.lossy):
             if frame[1] != VERSION:
                 raise Refused("another version")
-            one = frame[2:]
-            two = urandom(16)
-            proved = False
+            if frame[2:] != one:
+                one = frame[2:]
+                two = urandom(16)
+                proved = False
             conn.send(bytes((_CHALLENGE,)), two)
-        elif kind == _PROOF and n == 33 and one and not proved:
+        elif kind == _PROOF and n == 33 and one and (conn.lossy or not proved):
             if frame[1:] != _mac(secret, b"1", one, two):
                 raise Refused("wrong secret")
             proved = True

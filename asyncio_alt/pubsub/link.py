@@ -118,7 +118,7 @@ class Link:
     dropped: those that were refused at either end; resent: frames; refused: connections whose
     peer had not got the secret or broke the rules."""
 
-    GREETING = 5  # s for a handshake; on a lossy carrier 1
+    GREETING = 5  # s for a handshake
     BACKOFF = (0.1, 30)  # s before it connects again: at first, and at most
     RESEND = 300  # ms without an acknowledgement, on a lossy carrier
 
@@ -277,10 +277,10 @@ class Link:
         # The task of a connection: the handshake, then what is due from time to time.
         try:
             try:
-                greet = call if self.carrier.calls else answer
-                state = await wait_for(
-                    greet(conn, self._secret, self._state), 1 if conn.lossy else self.GREETING
-                )
+                greet = (call if self.carrier.calls else answer)(conn, self._secret, self._state)
+                if self.carrier.calls or not conn.lossy:
+                    greet = wait_for(greet, self.GREETING)
+                state = await greet  # on a serial line it takes its time until somebody calls
             finally:
                 self._strangers.remove(conn)
             self._up(conn, state)

@@ -1,5 +1,4 @@
-# Link, over TCP on 127.0.0.1 and over a lossy line in memory. tests/host/test_link.py runs the
-# same on CPython.
+# Link, over TCP on 127.0.0.1. tests/host/test_link.py runs the same on CPython.
 
 import os
 import socket

@@ -16,6 +16,7 @@ FEATURES = {
     "sockets": "the socket module, and a network with at least 127.0.0.1",
     "ssl": "the ssl module",
     "threads": "the _thread module",
+    "urandom": "os.urandom",
 }
 
 NAMES = ("unix", "qemu", "rp2")  # those that need no hardware
@@ -47,6 +48,7 @@ for feature, have in (
     ("sockets", has("socket")),
     ("ssl", has("ssl")),
     ("threads", has("_thread")),
+    ("urandom", has("os", "urandom")),
 ):
     if have:
         print(feature)

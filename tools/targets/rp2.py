@@ -48,7 +48,7 @@ class Rp2(Target):
 
     def __init__(self, **options):
         self.options = options
-        features = {"emu", "files", "lightsleep", "pin-irq", "schedule"}
+        features = {"emu", "files", "lightsleep", "pin-irq", "schedule", "urandom"}
         if options.get("c_tasks", True):
             features.add("c-tasks")
         self.features = frozenset(features)

@@ -1,0 +1,186 @@
+# Link over a serial line, which may lose bytes: one in memory.
+
+import io
+import random
+
+import asyncio_alt as asyncio
+from asyncio_alt.pubsub import Broker, Link, Serial
+
+
+class Quick(Link):
+    # Does not wait long.
+    BACKOFF = 0.002, 0.01
+    GREETING = 0.2
+    RESEND = 20
+
+
+class Side:
+    # A broker, what it got, and its link.
+    made = 0
+
+    def __init__(self, carrier, send=("#",), receive=("#",), secret=b"secret", **options):
+        self.broker = Broker()
+        self.got = []
+        self.broker.subscribe_call("#", self.note)
+        self.link = Quick(self.broker, carrier, send, receive, secret=secret, **options)
+        # An emulated RP2040 knows no noise: its os.urandom() is always the same.
+        Side.made += 1
+        self.link._session = b"session" + bytes((Side.made,))
+        self.taken = []  # what its link took
+
+    def note(self, topic, payload):
+        self.got.append((topic, payload))
+
+    async def send(self, topic, payload):
+        # Publishes until the link takes it.
+        while self.link.put(topic, payload):
+            await asyncio.sleep(0.001)
+        self.taken.append((topic, payload))
+
+
+async def until(condition, what="it does not come"):
+    for _ in range(3000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError(what)
+
+
+async def connected(*sides):
+    for side in sides:
+        await asyncio.wait_for(side.link.wait_connected(), 3)
+
+
+async def drained(*sides):
+    for side in sides:
+        await asyncio.wait_for(side.link.drain(), 3)
+
+
+def by_topic(got):
+    found = {}
+    for topic, payload in got:
+        found.setdefault(topic, []).append(payload)
+    return found
+
+
+def wires(rate=0):
+    # The two ends of a line; in about one of `rate` bytes there is a fault.
+    class Wire(io.IOBase):
+        cut = False
+
+        def __init__(self):
+            self.data = b""
+
+        def ioctl(self, req, arg):
+            if req != 3:
+                return -1
+            return arg & (5 if self.data else 4)
+
+        def readinto(self, buf):
+            n = min(len(buf), len(self.data), 64)
+            buf[:n] = self.data[:n]
+            self.data = self.data[n:]
+            return n or None
+
+        def write(self, buf):
+            n = len(buf)
+            if not self.cut:
+                data = bytes(buf)
+                if rate and random.randrange(rate) < n:
+                    i = random.randrange(n)
+                    some = (b"", b"\0", b"\xc0", data[i : i + 1] * 2)[random.randrange(4)]
+                    data = data[:i] + some + data[i + 1 :]
+                self.other.data += data
+            return n
+
+    random.seed(1)
+    one, other = Wire(), Wire()
+    one.other, other.other = other, one
+    return one, other
+
+
+def lined(ends, **options):
+    one, other = ends
+    return Side(Serial(one, True), **options), Side(Serial(other, False), **options)
+
+
+@needs("urandom")
+async def test_line():
+    ends = wires()
+    a, b = lined(ends)
+    async with a.link, b.link:
+        await connected(a, b)
+        for i in range(20):
+            await a.broker.publish_wait("a", i)
+            await b.broker.publish_wait("b", i)
+        await drained(a, b)
+        assert by_topic(b.got)["a"] == by_topic(a.got)["b"] == list(range(20))
+        assert a.link.resent == b.link.resent == 0
+
+
+@needs("urandom")
+async def test_line_that_loses_bytes_loses_and_repeats_no_message():
+    ends = wires(300)
+    a, b = lined(ends, window=8)
+    async with a.link, b.link:
+        await connected(a, b)
+
+        async def talk(side, name):
+            for i in range(100):
+                await side.send(name, i)
+
+        talks = asyncio.create_task(talk(a, "a")), asyncio.create_task(talk(b, "b"))
+        for task in talks:
+            await task
+        await drained(a, b)
+        assert b.got == a.taken and a.got == b.taken
+        assert a.link.resent and b.link.resent
+
+
+@needs("urandom")
+async def test_either_end_of_a_line_may_start_anew():
+    ends = wires()
+    a, b = lined(ends, keepalive=0.2)
+    a.broker.publish("r", 1, retain=True)
+    async with a.link:
+        for _ in range(2):
+            # The one that is called goes without a word, and comes back as another.
+            again = Side(b.link.carrier)
+            again.link.start()
+            await connected(again)
+            await until(lambda: again.got == [("r", 1)])
+            await a.send("t", 5)
+            await until(lambda: len(again.got) == 2)
+            ends[1].cut = True
+            await again.link.close()
+            ends[1].cut = False
+            ends[1].data = b""
+    # The one that calls does so.
+    async with b.link:
+        for _ in range(2):
+            caller = Side(a.link.carrier)
+            caller.link.start()
+            await connected(caller)
+            await caller.send("u", 6)
+            await drained(caller)
+            ends[0].cut = True
+            await caller.link.close()
+            ends[0].cut = False
+    assert by_topic(b.got)["u"] == [6, 6]
+
+
+@needs("urandom")
+async def test_line_that_is_unplugged():
+    ends = wires()
+    a, b = lined(ends, keepalive=0.1)
+    async with a.link, b.link:
+        await connected(a, b)
+        for i in range(3):
+            await a.send("t", i)
+            ends[0].cut = ends[1].cut = True
+            await a.send("t", -i)
+            await until(lambda: not (a.link.connected or b.link.connected))
+            ends[0].cut = ends[1].cut = False
+            await connected(a, b)
+        await drained(a)
+        assert b.got == a.taken
