@@ -23,15 +23,16 @@ except ImportError:  # CPython
 
 
 # The frames after the handshake, by their first byte. Numbers of messages have 16 bits.
-_DATA = const(8)  # number, kind of payload and flag, length of topic, topic, payload
-_ACK = const(9)  # number: what was before it has been delivered
-_AGAIN = const(10)  # number: that one was lost
+# Each that carries messages acknowledges those of the other side too.
+_DATA = const(8)  # number, acknowledged, kind of payload and flag, length of topic, topic, payload
+_ACK = const(9)  # number: all before that have been delivered
+_AGAIN = const(10)  # number: that one was lost, all before have come
 _PING = const(11)
 _BYE = const(12)
 
 _KIND = const(3)
 _RETAIN = const(4)  # the flag
-_HEAD = const(5)  # bytes before the topic
+_HEAD = const(7)  # bytes before the topic
 
 # A side's state: its session; the peer's session that it knows, and the number that it expects
 # there; the number of the first message that it will send; the largest frame that it takes, its
@@ -337,12 +338,12 @@ class Link:
     def _renumber(self):
         # The peer may take smaller frames than the one before it did.
         out = [frame for frame in self._out if len(frame) <= self._size]
-        if len(out) != len(self._out):
-            self.dropped += len(self._out) - len(out)
-            for i, frame in enumerate(out):
-                n = self._first + i
-                out[i] = frame[:1] + bytes((n >> 8 & 255, n & 255)) + frame[3:]
-            self._out = out
+        self.dropped += len(self._out) - len(out)
+        self._out = out
+        for i, frame in enumerate(out):
+            n = self._first + i
+            frame[1] = n >> 8 & 255
+            frame[2] = n & 255
 
     def _down(self, conn):
         # A connection has ended.
@@ -422,24 +423,33 @@ class Link:
             kind |= _RETAIN
             self._stale.discard(topic)
         n = self._first + len(self._out)
-        frame = bytes((_DATA, n >> 8 & 255, n & 255, kind, len(name))) + name + data
+        frame = bytearray((_DATA, n >> 8 & 255, n & 255, 0, 0, kind, len(name)))
+        frame.extend(name)
+        frame.extend(data)
         if len(frame) > self._size:
             self.dropped += 1
             return 1
         if not self._out:
             self._moved = ticks_ms()
         self._out.append(frame)
-        self._written += 1
-        self._conn.send(frame)
+        self._write(frame)
         return 0
+
+    def _write(self, frame):
+        self._written += 1
+        n = self._delivered
+        frame[3] = n >> 8
+        frame[4] = n & 255
+        conn = self._conn
+        conn.due = False
+        conn.send(frame)
 
     def _pump(self):
         # There may be room.
         conn = self._conn
         out = self._out
         while conn and self._written < len(out) and not conn.full:
-            conn.send(out[self._written])
-            self._written += 1
+            self._write(out[self._written])
         while (self._late or self._stale) and not self.full():
             try:
                 if self._late:
@@ -466,6 +476,7 @@ class Link:
             self._written = max(self._written - n, 0)
             self.delivered += n
             self._moved = ticks_ms()
+            self._pump()
         return True
 
     def _again(self):
@@ -487,8 +498,6 @@ class Link:
             if self._got(view[1] << 8 | view[2]):
                 if kind == _AGAIN:
                     self._again()
-                else:
-                    self._pump()
             elif not conn.lossy:
                 raise Refused("it has got what was not sent")
         elif n == 1 and kind == _BYE:
@@ -500,6 +509,8 @@ class Link:
 
     def _message(self, conn, view):
         n = view[1] << 8 | view[2]
+        if not self._got(view[3] << 8 | view[4]) and not conn.lossy:
+            raise Refused("it has got what was not sent")
         if n != self._next:
             if not conn.lossy:
                 raise Refused("a message is missing")
@@ -513,8 +524,8 @@ class Link:
         # From here on it counts as received, good or bad: the peer will not send it again.
         self._next = n + 1 & 0xFFFF
         conn.asked = False
-        kind = view[3]
-        end = _HEAD + view[4]
+        kind = view[5]
+        end = _HEAD + view[6]
         if end > len(view):
             raise Refused("it ends within the topic")
         topic = str(view[_HEAD:end], "utf-8")
@@ -524,17 +535,19 @@ class Link:
             if len(self._wanted) >= _TOPICS:
                 self._wanted.popitem()
             self._wanted[topic] = wanted
-        if not wanted:
-            self.dropped += 1
-        else:
+        if wanted:
             payload = decode(kind & _KIND, view[end:])
             retain = bool(kind & _RETAIN) and self._keeps(topic, payload)
             self.received += 1
             if self._turn.locked() or self._blocked(topic):
                 return self._deliver(topic, payload, retain, self._next, self._peer)
-            self._broker.publish(topic, payload, retain, self)
+        # What is published while it is delivered acknowledges it.
         self._delivered = self._next
         conn.due = True
+        if wanted:
+            self._broker.publish(topic, payload, retain, self)
+        else:
+            self.dropped += 1
 
     def _keeps(self, topic, payload):
         # Whether a retained message is retained here.

@@ -587,14 +587,15 @@ async def test_peer_that_breaks_the_rules_is_refused():
             (
                 b"",
                 b"\x08",
-                b"\x08\0\0\0",
-                b"\x08\0\0\0\xffshort",
-                b"\x08\0\0\0\x01#x",
-                b"\x08\0\0\0\x01\xffx",
-                b"\x08\0\0\x01\x01t\xff",
-                b"\x08\0\0\x02\x01t{",
-                b"\x08\0\0\x03\x01tx",
-                b"\x08\x7f\xff\0\x01tx",
+                b"\x08\0\0\0\0\0",
+                b"\x08\0\0\0\0\0\xffshort",
+                b"\x08\0\0\0\0\0\x01#x",
+                b"\x08\0\0\0\0\0\x01\xffx",
+                b"\x08\0\0\0\0\x01\x01t\xff",
+                b"\x08\0\0\0\0\x02\x01t{",
+                b"\x08\0\0\0\0\x03\x01tx",
+                b"\x08\0\0\x12\0\0\x01tx",
+                b"\x08\x7f\xff\0\0\0\x01tx",
                 b"\x09\0\x05",
                 b"\x0a\0\x05",
                 b"\x09\0",
@@ -634,7 +635,7 @@ async def test_flood_from_a_peer_takes_no_memory():
             before = gc.mem_alloc()
         n = 0
         while not conn.full and n < 60000:
-            conn.send_frame(b"\x08" + bytes((n >> 8, n & 255)) + b"\0\x01t" + bytes(500))
+            conn.send_frame(b"\x08" + bytes((n >> 8, n & 255)) + b"\0\0\0\x01t" + bytes(500))
             n += 1
             if n % 10 == 0:
                 await asyncio.sleep(0)
