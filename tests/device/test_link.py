@@ -710,3 +710,62 @@ async def test_chain_of_three_brokers():
         for side in (a, b, d):
             assert by_topic(side.got)["x"] == list(range(100))
             assert by_topic(side.got)["y"] == list(range(100))
+
+
+# A self-signed certificate for localhost and its key, DER in base64: for this test only.
+CERT = (
+    "MIIBfzCCASWgAwIBAgIUaZuxFKbB62bZzokXZy9H6jY6FNQwCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJbG9jYWxob3N0"
+    "MCAXDTI2MTEzMDE0MDMxNVoYDzIxMjYxMTA2MTQwMzE1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIB"
+    "BggqhkjOPQMBBwNCAAQwgw0IxvRGZW/NMRWmEAhfO6vfXrFFRLoa524dxESTBHsXV9+d64dHudy2Kgcwt7ZNmICnfPuQ"
+    "8MpSWw8VXjMko1MwUTAdBgNVHQ4EFgQUr6AgP0S6UUpOxoA3DoyqcW69CYYwHwYDVR0jBBgwFoAUr6AgP0S6UUpOxoA3"
+    "DoyqcW69CYYwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEAkhNPfMFt4z8pI9ZyJSyByNumG+QHNHa/"
+    "ex3/5tyH1sMCIDPxMxmUUy0F+WwHzMdcOGU1QoBLwhpolq4WCjlxLV7s"
+)
+KEY = (
+    "MHcCAQEEIAAQAqLGYdGGPG4mgNZTFwC51Q3zWEZkpMRKTOdXnZe0oAoGCCqGSM49AwEHoUQDQgAEMIMNCMb0RmVvzTEV"
+    "phAIXzur316xRUS6GuduHcREkwR7F1ffneuHR7nctioHMLe2TZiAp3z7kPDKUlsPFV4zJA=="
+)
+
+
+@needs("sockets", "ssl")
+async def test_over_tls():
+    import binascii
+    import ssl
+
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    cert = binascii.a2b_base64(CERT)
+    if MICROPYTHON:
+        server.load_cert_chain(cert, binascii.a2b_base64(KEY))
+        client.verify_mode = ssl.CERT_REQUIRED
+    else:
+        import tempfile
+
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            key = "-----BEGIN EC PRIVATE KEY-----\n%s\n-----END EC PRIVATE KEY-----\n" % KEY
+            file.write(ssl.DER_cert_to_PEM_cert(cert) + key)
+            file.flush()
+            server.load_cert_chain(file.name)
+    client.load_verify_locations(cadata=cert)
+    port = free_port()
+    a = Side(Listen(HOST, port, server))
+    b = Side(Tcp("localhost", port, client))
+    sub = b.broker.subscribe("t", maxlen=2, policy="block")
+    a.link.GREETING = b.link.GREETING = 5
+    async with a.link, b.link:
+        await connected(a, b)
+        for i in range(30):
+            await a.send("t", bytes([i]) * 900)
+            await b.send("u", i)
+            assert (await asyncio.wait_for(sub.get(), 3))[1] == bytes([i]) * 900
+        await drained(a, b)
+        assert [p for _, p in a.got] == list(range(30))
+    # One that does not speak it gets nothing.
+    refused = a.link.refused
+    async with a.link:
+        c = Side(Tcp(HOST, port))
+        async with c.link:
+            await asyncio.sleep(0.3)
+            assert not c.link.connected and not a.link.connected and not c.got
+    assert a.link.refused >= refused
+    sub.close()
