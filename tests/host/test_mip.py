@@ -20,7 +20,7 @@ from tools.targets.child import running
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
-PARTS = ["idle", "link", "mqtt", "protocol", "pubsub"]
+PARTS = ["idle", "link", "mqtt", "protocol", "pubsub", "trace"]
 
 # Run where the package has been installed; prints where that is.
 USE = """

@@ -1,0 +1,377 @@
+"""What the loop did lately, from a ring that records runs of tasks, wake-ups, polls and sleeps.
+
+The loop knows nothing of it, so it costs nothing while it is off: start() puts functions that
+record in the place of what the loop takes when it begins to run, and of what it looks up when it
+waits. This module records; trace_read.py makes sense of it."""
+
+import sys
+from array import array
+from time import ticks_us
+
+from micropython import const
+
+from . import core
+
+try:
+    from .idle import _idle as _loops_idle
+
+    _idle_module = sys.modules[core.__name__[:-4] + "idle"]
+except ImportError:  # not installed: the loop sleeps in its poll only
+    _idle_module = None
+
+_MASK = const(0x3FFFFFFF)  # times are kept modulo 2**30, the period of ticks on small ports
+_MAX_MS = const(500000)
+_MAX_SIZE = const(100000)
+
+# The ring is an array and a list, with two places each for a record:
+#   _ring   after a head of 8: when a run began, a wake-up was, a poll or sleep ended, in us;
+#           the key of the task that runs, or that is handed on; when the poll or sleep began
+#   _objs   the task, None for a poll or sleep;
+#           a run: what the task has waited for since, which is its data; a wake-up: one of the
+#           ints below; a poll or sleep: for how many ms, an int; only the end of a run: None
+# At the end of _objs are the function that tells of a run that took too long, and a spare place.
+_HEAD = const(8)
+_NEXT = const(0)  # place of the next record; _SIZE: nothing is recorded
+_DATA = const(1)  # place in _objs for the data of the task that runs; the spare one: none does
+_LAPS = const(2)  # how often the ring went round
+_SIZE = const(3)  # places in a lap
+_SINCE = const(4)  # begin of what goes on now
+_LIMIT = const(5)  # how long that may take, in us
+_LAST = const(6)  # _NEXT when recording was stopped
+
+_FLAG = const(0)  # a flag woke the task
+_PRIORITY = const(1)  # so, with priority
+_HANDED_ON = const(2)  # the task has ended, and hands its priority on with this key
+
+# Compiled by the first start(), to machine code where the port can have it: what is called in each
+# pass must be short. run() takes the place of the task queue's pop, poll() of the poller's ipoll.
+# More than 5 arguments and variables from outside would make a call allocate.
+_SOURCE = """
+@micropython.viper
+def address(ring) -> int:
+    return int(ptr32(ring))
+
+def make_run(pop, last, ring, objs, ticks_us):
+    @micropython.viper
+    def run() -> object:
+        nonlocal last
+        p = ptr32(int(ring))
+        i = p[0]
+        if i == p[3]:
+            return pop()
+        now = int(ticks_us()) & 0x3FFFFFFF
+        if now - p[4] > p[5]:
+            objs[p[3]](now - p[4])
+        p[4] = now
+        objs[p[1]] = last.data
+        p[1] = i + 1
+        last = pop()
+        objs[i] = last
+        p[8 + i] = now
+        p[9 + i] = int(last.ph_key)
+        i += 2
+        if i == p[3]:
+            i = 0
+            p[2] += 1
+        p[0] = i
+        return last
+    return run
+
+def make_poll(ipoll, ring, objs, ticks_us):
+    @micropython.viper
+    def poll(dt) -> object:
+        p = ptr32(int(ring))
+        now = int(ticks_us()) & 0x3FFFFFFF
+        if now - p[4] > p[5]:
+            objs[p[3]](now - p[4])
+        result = ipoll(dt)
+        i = p[0]
+        if i == p[3]:
+            return result
+        p[9 + i] = now
+        now = int(ticks_us()) & 0x3FFFFFFF
+        p[8 + i] = now
+        p[4] = now
+        if p[1] < p[3]:
+            objs[p[1]] = objs[p[1] - 1].data
+            p[1] = p[3] + 1
+        objs[i] = None
+        objs[i + 1] = dt
+        i += 2
+        if i == p[3]:
+            i = 0
+            p[2] += 1
+        p[0] = i
+        return result
+    return poll
+"""
+_makers = None  # what that defines
+
+_ring = None
+_objs = None
+_push = None  # the task queue's push, for the loop that runs
+_tapped = False  # the loop that runs calls our run()
+
+
+class _Nobody:
+    data = None  # stands for the task that ran last, before there is one
+
+
+def _compile():
+    global _makers
+    _makers = {}
+    try:
+        exec(_SOURCE, _makers)
+    except SyntaxError:  # this port has no machine code
+        source = _SOURCE.replace("@micropython.viper", "").replace("ptr32(int(ring))", "ring")
+        exec(source, _makers)
+        _makers["address"] = lambda ring: ring
+        _makers["int"] = lambda n: n & _MASK
+
+
+def _make(maker, *args):
+    return _makers[maker](*args, _makers["address"](_ring), _objs, ticks_us)
+
+
+def _blocked(us):
+    # Allocates nothing, as the heap may be locked.
+    i = _ring[_DATA]
+    who = _objs[i - 1].coro if i < _ring[_SIZE] else "callbacks"
+    print("trace: blocked for", us // 1000, "ms by", who, file=sys.stderr)
+
+
+def _recording():
+    return _ring is not None and _ring[_NEXT] < _ring[_SIZE]
+
+
+def _begin():
+    # Something else than a run begins; returns when.
+    p = _ring
+    now = ticks_us() & _MASK
+    passed = (now - p[_SINCE]) & _MASK
+    if passed > p[_LIMIT]:
+        _blocked(passed)
+    i = p[_DATA]
+    if i < p[_SIZE]:
+        _objs[i] = _objs[i - 1].data
+        p[_DATA] = p[_SIZE] + 1
+    p[_SINCE] = now
+    return now
+
+
+def _put(task, what, now, begin):
+    # Add a record of something else than a run.
+    p = _ring
+    i = p[_NEXT]
+    if i == p[_SIZE]:
+        return  # stopped by a callback just now
+    _objs[i] = task
+    _objs[i + 1] = what
+    p[_HEAD + i] = now
+    p[_HEAD + 1 + i] = begin
+    i += 2
+    if i == p[_SIZE]:
+        i = 0
+        p[_LAPS] += 1
+    p[_NEXT] = i
+
+
+################################################################################
+# What is put in the place of parts of the loop, and calls these
+
+
+# Stands for the task queue while a run of the loop begins: gives it our run() for pop, and steps
+# aside when push is taken, which is the last.
+class _Tap:
+    def __init__(self, queue):
+        self.queue = queue
+
+    def __getattr__(self, name):
+        global _push
+        method = getattr(self.queue, name)
+        if name == "pop":
+            return _make("make_run", method, _Nobody)
+        if name == "push":
+            core._task_queue = self.queue
+            _push = method
+        return method
+
+
+class _Poller:
+    def __init__(self, poller):
+        self.poller = poller
+        self.register = poller.register
+        self.modify = poller.modify
+        self.unregister = poller.unregister
+        self.ipoll = _make("make_poll", poller.ipoll)
+
+
+def _run(main_task=None):
+    global _tapped
+    if core._running:
+        return _loops_run(main_task)  # which raises
+    queue = core._task_queue
+    core._task_queue = _Tap(queue)
+    _tapped = True
+    try:
+        return _loops_run(main_task)
+    finally:
+        _tapped = False
+        core._task_queue = queue
+        if _recording():
+            _mark()
+        else:
+            _uninstall()
+
+
+def _mark():
+    # The last run has ended.
+    now = _begin()
+    _put(None, None, now, now)
+
+
+def _new_poller():
+    _loops_new_poller()
+    core._poller = _Poller(core._poller)
+
+
+def _push_flag(task, key=None):
+    now = _begin()
+    if key is None:
+        _push(task)
+        _put(task, _FLAG, now, 0)
+    else:
+        _push(task, key)
+        _put(task, _PRIORITY, now, 0)
+
+
+def _heir(task):
+    key = _loops_heir(task)
+    if core.ticks_diff(key, core.ticks()) <= core._ahead:
+        _put(task, _HANDED_ON, ticks_us() & _MASK, key & _MASK)
+    return key
+
+
+def _answer():
+    _mark()  # so that the callbacks are not taken for a part of the run
+    push = core._push
+    core._push = _push_flag
+    woken = _loops_answer()
+    core._push = push
+    return woken
+
+
+def _idle(ms):
+    begin = _begin()
+    n = _loops_idle(ms)
+    now = _begin()
+    _put(None, ms, now, begin)
+    return n
+
+
+_loops_run = core.run_until_complete
+_loops_new_poller = core._new_poller
+_loops_heir = core._heir
+_loops_answer = core._answer
+
+
+def _install():
+    core.run_until_complete = _run
+    core._heir = _heir
+    core._answer = _answer
+    core._new_poller = _new_poller
+    core._poller = _Poller(core._poller)
+    if _idle_module:
+        _idle_module._idle = _idle
+        if core._idle is _loops_idle:
+            core._idle = _idle
+
+
+def _uninstall():
+    if not _tapped:
+        core.run_until_complete = _loops_run
+    core._heir = _loops_heir
+    core._answer = _loops_answer
+    core._new_poller = _loops_new_poller
+    if isinstance(core._poller, _Poller):
+        core._poller = core._poller.poller
+    if _idle_module:
+        _idle_module._idle = _loops_idle
+        if core._idle is _idle:
+            core._idle = _loops_idle
+
+
+################################################################################
+# Switching it on and off, and reading the ring
+
+
+def start(size=256, threshold_ms=None):
+    """Empties the ring and records from now on, the last size events (int, 16 to 100000), each of
+    which takes 16 bytes on a 32-bit port. Call it before the loop runs; in a loop that runs with
+    it, it may be called again, with the same size. A task that runs for more than threshold_ms
+    (int, 1 to 500000; None: no limit) without an await is named on sys.stderr when it has.
+    TypeError, ValueError for other arguments; RuntimeError in a loop that it was not started
+    before. Not to be called from an interrupt."""
+    global _ring, _objs
+    _int("size", size, 16, _MAX_SIZE)
+    if threshold_ms is not None:
+        _int("threshold_ms", threshold_ms, 1, _MAX_MS)
+    size *= 2
+    if core._running:
+        if not _tapped:
+            raise RuntimeError("trace.start: call it before the loop runs")
+        if size != _ring[_SIZE]:
+            raise ValueError("trace.start: the size cannot change while the loop runs")
+    elif _ring is None or size != _ring[_SIZE]:
+        stop()
+        _ring = array("i", bytes(4 * (_HEAD + size)))
+        _objs = [None] * size
+        _objs += (_blocked, None)
+        _ring[_SIZE] = _ring[_NEXT] = size
+    if not _makers:
+        _compile()
+    for i in range(size):
+        _objs[i] = None
+    p = _ring
+    p[_LAPS] = 0
+    p[_LIMIT] = _MASK if threshold_ms is None else threshold_ms * 1000
+    p[_SINCE] = ticks_us() & _MASK
+    p[_DATA] = size + 1
+    if not _recording():
+        _install()
+    p[_NEXT] = 0
+
+
+def stop():
+    """Stops recording; the ring stays as it is. In a loop that runs, a call that does nothing is
+    left in each pass until it ends. Not to be called from an interrupt."""
+    if _recording():
+        _mark()
+        _ring[_LAST] = _ring[_NEXT]
+        _ring[_NEXT] = _ring[_SIZE]
+        _uninstall()
+
+
+def _next():
+    p = _ring
+    return p[_NEXT] if _recording() else p[_LAST]
+
+
+def _places():
+    # Yields the places of the records, oldest first.
+    if _ring:
+        if _ring[_LAPS]:
+            yield from range(_next(), _ring[_SIZE], 2)
+        yield from range(0, _next(), 2)
+
+
+def __getattr__(attr):
+    # records(), stats(), dump(), lost(), name()
+    return getattr(__import__("trace_read", globals(), None, (attr,), 1), attr)
+
+
+def _int(what, value, least, most):
+    if not isinstance(value, int):
+        raise TypeError("trace.start: %s must be an int" % what)
+    if not least <= value <= most:
+        raise ValueError("trace.start: %s must be %d to %d" % (what, least, most))
