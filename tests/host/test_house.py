@@ -1,0 +1,118 @@
+"""The house is as it is drawn: a module imports only what stands below it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tools.bootstrap import ROOT
+
+PACKAGE = ROOT / "asyncio_alt"
+
+# The floors, from the top. A module imports from the floors below its own, pubsub also from its
+# own. A new module gets its place here.
+FLOORS = (
+    "pubsub",
+    "trace_read",
+    "trace",
+    "protocol",
+    "stream",
+    "event funcs idle ioqueue irq lock loop queue",
+    "claim task",
+    "core",
+    "wake wake_unix",
+)
+
+# What goes up all the same: inside a function, which is called when the lower one runs; or in
+# place of a C module that is missing.
+IN_FUNCTIONS = {"core": {"claim", "ioqueue", "loop"}}
+IF_MISSING = {"core": {"task"}}
+
+FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
+
+
+def imports(source, package=()):
+    """Yield (module, where) of each import of one of ours: "top", "function" or "except".
+
+    package: of the source, as ("pubsub",)
+    """
+
+    def walk(node, where):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            where = "function"
+        elif isinstance(node, ast.ExceptHandler) and where == "top":
+            where = "except"
+        if isinstance(node, ast.Import):
+            for name in [alias.name for alias in node.names]:
+                if name.split(".")[0] == PACKAGE.name:
+                    yield name.partition(".")[2] or "__init__", where
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = list(package[: len(package) + 1 - node.level])
+                base += node.module.split(".") if node.module else []
+            elif node.module.split(".")[0] == PACKAGE.name:
+                base = node.module.split(".")[1:]
+            else:
+                return
+            for name in [".".join(base)] if base else [alias.name for alias in node.names]:
+                yield name, where
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, where)
+
+    return walk(ast.parse(source), "top")
+
+
+def against(name, source, package=()):
+    """Return the imports of the module `name` that go against the arrows."""
+    house = name.split(".")[0]
+    return [
+        f"{name} imports {other} ({where})"
+        for other, where in imports(source, package)
+        if not (
+            FLOOR[other.split(".")[0]] > FLOOR[house]
+            or other.split(".")[0] == house == "pubsub"
+            or (where == "function" and other in IN_FUNCTIONS.get(name, ()))
+            or (where == "except" and other in IF_MISSING.get(name, ()))
+        )
+    ]
+
+
+def modules():
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [pytest.param(path, id=str(path.relative_to(PACKAGE))) for path in paths]
+
+
+@pytest.mark.parametrize("path", modules())
+def test_imports_go_down(path: Path):
+    *package, stem = path.relative_to(PACKAGE).with_suffix("").parts
+    if not package and stem == "__init__":
+        assert list(imports(path.read_text())) == [("core", "top")]
+        return
+    name = ".".join([*package, stem]).removesuffix(".__init__")
+    assert name.split(".")[0] in FLOOR, f"{name} has no place in FLOORS"
+    assert against(name, path.read_text(), tuple(package)) == []
+
+
+@pytest.mark.parametrize(
+    "name, source, package",
+    [
+        ("core", "from . import loop", ()),
+        ("core", "from .stream import StreamReader", ()),
+        ("core", "def f():\n  from . import stream", ()),
+        ("core", "from .task import Task", ()),
+        ("wake", "from . import core", ()),
+        ("queue", "import asyncio_alt.stream", ()),
+        ("stream", "from asyncio_alt.protocol import Protocol", ()),
+        ("lock", "try:\n  import x\nexcept ImportError:\n  from . import queue", ()),
+        ("protocol", "def f():\n  from .pubsub.frame import Frame", ()),
+    ],
+)
+def test_imports_that_go_up_are_found(name, source, package):
+    assert len(against(name, source, package)) == 1
+
+
+def test_imports_inside_pubsub():
+    assert list(imports("from . import core", ("pubsub",))) == [("pubsub", "top")]
+    assert list(imports("from .. import core", ("pubsub",))) == [("core", "top")]
+    assert list(imports("from ..stream import x", ("pubsub",))) == [("stream", "top")]
+    assert against("pubsub.link", "from .frame import F\nfrom .. import core", ("pubsub",)) == []
