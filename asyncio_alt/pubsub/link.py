@@ -384,6 +384,7 @@ class Link:
     # The sink, as the broker knows it
 
     def full(self):
+        """Whether put() would drop the message."""
         return len(self._out) >= self._room or self._conn.full or self._written < len(self._out)
 
     def put(self, topic, payload, retain=False):
@@ -408,6 +409,7 @@ class Link:
         return True
 
     def unqueue(self, ticket):
+        """Forgets the message of the ticket, whose publish_wait() was cancelled."""
         for i, late in enumerate(self._late):
             if late[3] is ticket:
                 self.dropped += 1

@@ -30,6 +30,15 @@ IF_MISSING = {"core": {"task"}}
 
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
 
+# The modules of the names that the package has; of those it does not list, core.
+MODULES = {
+    name: module
+    for node in ast.parse((PACKAGE / "__init__.py").read_text()).body
+    if isinstance(node, ast.Assign) and node.targets[0].id == "_attrs"
+    for module, *names in ast.literal_eval(node.value)
+    for name in names
+}
+
 
 def imports(source, package=()):
     """Yield (module, where) of each import of one of ours: "top", "function" or "except".
@@ -54,8 +63,11 @@ def imports(source, package=()):
                 base = node.module.split(".")[1:]
             else:
                 return
-            for name in [".".join(base)] if base else [alias.name for alias in node.names]:
-                yield name, where
+            if base:
+                yield ".".join(base), where
+            else:
+                for name in [alias.name for alias in node.names]:
+                    yield name if name in FLOOR else MODULES.get(name, "core"), where
         for child in ast.iter_child_nodes(node):
             yield from walk(child, where)
 

@@ -1,6 +1,5 @@
-# Publishes n messages to some consumers, one task each, whenever one of them is full the others may run; as
-# trio's channels, a set of queues (agents), and asyncio_alt's broker do it. On CPython and
-# MicroPython.
+# Publishes n messages to some consumers, one task each; when one of them is full the others may
+# run. As channels of trio, queues (agents), and the broker do it. On CPython and MicroPython.
 
 import sys
 
