@@ -16,6 +16,7 @@ _attrs = (
     ("funcs", "gather", "wait_for", "wait_for_ms"),
     ("idle", "LightSleep", "power_mode", "set_idle_hook", "stay_awake"),
     ("ioqueue", "IOQueue", "POLLPRI", "priority_window", "roundrobin"),
+    ("irq", "Interrupt"),
     ("lock", "Lock"),
     ("loop", "Loop", "get_event_loop", "new_event_loop"),
     (
