@@ -126,7 +126,8 @@ EXPERIMENTS = {
             {"how": "protocol"},
         ),
     ),
-    # Simulated time is exact, so one repeat tells all. "edge" has its samples from the emulator.
+    # Simulated time is exact, so one repeat tells all. The emulator has the samples of "edge" and
+    # "irq".
     "rp2": (
         Experiment(
             "passes",
@@ -159,6 +160,34 @@ EXPERIMENTS = {
             ),
             {"edges": 50, "busy": 10},
             {"mode": "priority"},
+        ),
+        Experiment(
+            "irq",
+            (
+                Figure(
+                    "Pin edge to first line, plain handler / interrupt block",
+                    _US,
+                    "us",
+                    **_of_stock(2, 1.3),
+                ),
+            ),
+            {"edges": 20, "busy": 10},
+        ),
+        Experiment(
+            "bus",
+            (
+                Figure(
+                    "Two buses stand still, ten tasks, priority", "%", "idle", required=35, aim=25
+                ),
+            ),
+            {"ms": 400},
+            {"mode": "priority"},
+        ),
+        Experiment(
+            "bus",
+            (Figure("— interrupt block", "%", "idle", required=5, aim=2),),
+            {"ms": 400},
+            {"mode": "block"},
         ),
         Experiment(
             "latency",
