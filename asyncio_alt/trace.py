@@ -213,6 +213,7 @@ def _run(main_task=None):
     queue = core._task_queue
     core._task_queue = _Tap(queue)
     _tapped = True
+    _ring[_SINCE] = ticks_us() & _MASK  # what was before is no part of the loop
     try:
         return _loops_run(main_task)
     finally:

@@ -15,6 +15,8 @@ TOOLS = {
     "bench": "measure it beside stock asyncio",
     "frames": "measure FramedProtocol on CPython beside its streams",
     "size": "bytes of flash and heap of each module, beside stock asyncio",
+    "trace": "record what a script's tasks do, and draw it",
+    "top": "watch a script's tasks while it runs",
     "power": "estimate the current of a board that sleeps while nothing is due",
     "upstream": "run MicroPython's own asyncio tests against it",
     "api": "write the API page, from the docstrings",

@@ -39,7 +39,7 @@ def p99(samples):
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A number that stock and ours are compared by; less is better."""
+    """A number that stock, if it has it, and ours are compared by; less is better."""
 
     name: str
     unit: str
@@ -143,6 +143,14 @@ EXPERIMENTS = {
                 Figure("Allocated in a pass", _BYTES, "bytes"),
             ),
             {"flags": 30},
+        ),
+        Experiment(
+            "trace",
+            (
+                Figure("Pass with the trace on, against off", "×", "times", required=1.15, aim=1),
+                Figure("Pass with the trace off, differs by", _US, "differs by", required=0.05),
+            ),
+            ours={"module": "asyncio_alt.trace"},
         ),
         Experiment(
             "edge",
@@ -312,10 +320,14 @@ def measure(target, experiments, repeats, tell=lambda text: None) -> list[dict]:
                 for key, values in result.items():
                     samples[i, side, key] += values if isinstance(values, list) else [values]
     return [
-        _judged(figure, *(figure.of(samples[i, side, figure.key]) for side in PACKAGES))
+        _judged(figure, *(_of(figure, samples[i, side, figure.key]) for side in PACKAGES))
         for i, experiment in enumerate(experiments)
         for figure in experiment.figures
     ]
+
+
+def _of(figure, samples):
+    return figure.of(samples) if samples else None
 
 
 def run(target, script, package, **args) -> dict:
@@ -425,7 +437,10 @@ def _table(report):
 
 def shown(figure) -> list[str]:
     """Return stock, ours and their ratio as text."""
-    sides = [f"{number(figure[side])} {figure['unit']}".strip() for side in PACKAGES]
+    sides = [
+        "" if figure[side] is None else f"{number(figure[side])} {figure['unit']}".strip()
+        for side in PACKAGES
+    ]
     ratio = figure["ratio"]
     return [*sides, "" if ratio is None else number(ratio)]
 

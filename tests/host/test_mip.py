@@ -20,8 +20,7 @@ from tools.targets.child import running
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
-PARTS = ["idle", "link", "mqtt", "protocol", "pubsub", "trace"]
-PARTS = ["idle", "irq", "protocol"]
+PARTS = ["idle", "irq", "link", "mqtt", "protocol", "pubsub", "trace"]
 
 # Run where the package has been installed; prints where that is.
 USE = """
@@ -159,9 +158,6 @@ def test_mip_installs_the_sources(install, repository):
     for part in PARTS[:-1]:
         install(f"{repository}/asyncio_alt/{part}.json")
     install(f"{repository}/asyncio_alt/{PARTS[-1]}.json", use=ALL)
-    install(f"{repository}/asyncio_alt/idle.json")
-    install(f"{repository}/asyncio_alt/irq.json")
-    install(f"{repository}/asyncio_alt/protocol.json", use=ALL)
 
 
 def test_mip_installs_mpy_files_from_an_index(install, index):
@@ -170,10 +166,9 @@ def test_mip_installs_mpy_files_from_an_index(install, index):
 
 def test_mip_installs_a_part_with_what_it_needs(install, index):
     install("--index", index, "asyncio_alt-idle")
+    install("--index", index, "asyncio_alt-irq")
     install("--index", index, "asyncio_alt-mqtt")
     assert install("--index", index, "asyncio_alt-link", use=ALL) == "asyncio_alt/core.mpy\n"
-    install("--index", index, "asyncio_alt-irq")
-    assert install("--index", index, "asyncio_alt-protocol", use=ALL) == "asyncio_alt/core.mpy\n"
 
 
 def test_mip_installs_a_version_from_an_index(install, index):

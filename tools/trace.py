@@ -1,0 +1,354 @@
+"""Run a script with its loop recorded, and draw what ran when.
+
+In the script asyncio means asyncio_alt, and what it prints is shown. When it ends, or after
+--seconds, the newest events of its loop are written: to DIR/trace.json, which ui.perfetto.dev and
+chrome://tracing open, and to DIR/trace.svg, with a row for each task, why it ran, and for how long
+it had been ready before. Tasks that blocked the loop are named.
+"""
+
+import argparse
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tools import Problem, bench, targets
+
+# What runs on the target; the names in capitals are put in.
+_HEAD = """
+import asyncio_alt
+try:
+    import asyncio_alt.trace
+except ImportError:
+    print(MISSING)
+    raise
+asyncio_alt.install()
+class Over(BaseException):
+    pass
+"""
+_WATCH = """
+async def watch():
+    await asyncio_alt.sleep_ms(MS)
+    raise Over
+"""
+_TAIL = """
+run = asyncio_alt.run
+task = WATCHED and asyncio_alt.create_task(watch())
+def watched_run(coro):
+    # The run before has ended all tasks.
+    global task
+    if task and task.done():
+        task = asyncio_alt.create_task(watch())
+    return run(coro)
+asyncio_alt.run = watched_run
+asyncio_alt.trace.start(SIZE, THRESHOLD)
+try:
+    exec(SOURCE, {"__name__": "__main__"})
+except Over:
+    pass
+finally:
+    asyncio_alt.trace.stop()
+    DUMPED and asyncio_alt.trace.dump()
+"""
+_MISSING = "#TRACE missing"
+_LIMIT = 60  # seconds that a script may take of itself
+
+LOOP = 0  # stands for the loop among the numbers of tasks
+
+
+def add_arguments(parser):
+    add_run_arguments(parser)
+    parser.add_argument(
+        "--size",
+        type=_within(16, 100000),
+        default=500,
+        metavar="N",
+        help="how many events are kept, 16 bytes each (default: 500)",
+    )
+    parser.add_argument(
+        "-o",
+        dest="folder",
+        type=Path,
+        default=Path("."),
+        metavar="DIR",
+        help="where to write (default: here)",
+    )
+
+
+def add_run_arguments(parser):
+    """Add the arguments that say what to run where, for the tool top as well."""
+    parser.add_argument("script", metavar="SCRIPT", type=Path, help="the file to run")
+    parser.add_argument(
+        "--target",
+        type=_one_target,
+        default="unix",
+        metavar="TARGET",
+        help=f"{', '.join(targets.NAMES)}, or device=PORT for a board on a port of mpremote's "
+        "(default: unix)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=0,
+        metavar="S",
+        help="end it after that long, by the target's clock (default: when it ends by itself)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=_within(1, 500000),
+        default=50,
+        metavar="MS",
+        help="a task that runs for longer without an await is named (default: 50)",
+    )
+
+
+def _one_target(text):
+    if targets.wanted(text) == "all":
+        raise argparse.ArgumentTypeError("one target, not all")
+    return text
+
+
+def _within(least, most):
+    def number(text):
+        if not least <= int(text) <= most:
+            raise ValueError
+        return int(text)
+
+    return number
+
+
+def main(args):
+    console = Console()
+    blocked = []
+
+    def tell(line):
+        if found := named(line):
+            blocked.append(found)
+        if not line.startswith("#TRACE"):
+            console.print(line, end="", markup=False, highlight=False)
+
+    source = driver(args, _WATCH, SIZE=args.size, WATCHED=args.seconds > 0, DUMPED=True)
+    result = run(args, source, (args.seconds or _LIMIT) + _LIMIT, tell)
+    if "#TRACE end" not in result.out:
+        raise Problem(
+            "it did not end in time: --seconds S ends it" if result.timed_out else why(result)
+        )
+    events, lost = parsed(result.out)
+    if not events:
+        raise Problem("no loop of asyncio has run" if result.ok else why(result))
+    args.folder.mkdir(parents=True, exist_ok=True)
+    stem = args.folder / "trace"
+    title = f"{args.script.name} on {args.target}"
+    stem.with_suffix(".json").write_text(json.dumps(chrome(events, title), indent=0))
+    draw(events, title, args.threshold, stem.with_suffix(".svg"))
+    rows, us = sums(events)
+    console.print(table(rows, us, f"the last {us / 1000:.0f} ms", blocked))
+    if lost:
+        console.print(f"{lost} events before these were not kept: --size N keeps more")
+    console.print(f"Written: {stem}.json, {stem}.svg", highlight=False, soft_wrap=True)
+    return 0 if result.ok else 1
+
+
+def driver(args, watch, **values):
+    """Return what runs the script on the target, with a task watch() beside its own.
+
+    watch: source of that; values: what is put in for the names in capitals
+    """
+    try:
+        source = args.script.read_text("utf-8")
+    except OSError as error:
+        raise Problem(f"{args.script}: {error.strerror}") from None
+    values |= {
+        "SOURCE": source,
+        "THRESHOLD": args.threshold,
+        "MS": int(args.seconds * 1000),
+        "MISSING": _MISSING,
+    }
+    names = "|".join(values)
+    text = _HEAD + watch + _TAIL
+    return re.sub(rf"\b({names})\b", lambda found: repr(values[found[0]]), text)
+
+
+def run(args, source, timeout, tell):
+    """Run it on the target; tell: called with each line that it prints."""
+    with targets.get(args.target) as target:
+        result = target.run(source, timeout, tell)
+    if target.name != "unix":  # which has told of that too
+        for line in result.err.splitlines(keepends=True):
+            tell(line)
+    if _MISSING in result.out:
+        raise Problem("the board has no asyncio_alt.trace: install asyncio_alt/trace.json too")
+    return result
+
+
+def why(result):
+    """Return the last line of what it ended with."""
+    return (result.err.strip().splitlines() or ["it has ended without a word"])[-1]
+
+
+def named(line):
+    """Return (name of the coroutine, ms) if a line tells of one that blocked, else None."""
+    found = re.match(r"trace: blocked for (\d+) ms by (?:<.* '(.*)'.*>|(.*))", line)
+    return found and (found[2] or found[3], int(found[1]))
+
+
+# What the target prints
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """What asyncio_alt.trace.records() yields."""
+
+    what: str  # "run", "wake", "poll", "sleep"
+    begin: int  # us since the first
+    length: int  # us
+    task: int = LOOP  # its number
+    name: str = "loop"  # of its coroutine
+    why: str = ""
+    late: int = 0  # us
+
+
+def parsed(text):
+    """Return the events of what asyncio_alt.trace.dump() has printed, and how many are lost."""
+    names, events, lost = {}, [], 0
+    for kind, *fields in (line.split()[1:] for line in re.findall(r"^#TRACE .*", text, re.M)):
+        if kind == "begin":
+            lost = int(fields[0])
+        elif kind == "task":
+            names[int(fields[0])] = fields[1]
+        elif kind == "run":
+            begin, length, task, late = (int(fields[i]) for i in (0, 1, 2, 4))
+            reason = "" if fields[3] == "None" else fields[3].replace("-", " ")
+            events.append(Event(kind, begin, length, task, names[task], reason, late))
+        elif kind == "wake":
+            task = int(fields[1])
+            reason = fields[2].replace("-", " ")
+            events.append(Event(kind, int(fields[0]), 0, task, names[task], reason))
+        elif kind != "end":
+            events.append(Event(kind, int(fields[0]), int(fields[1])))
+    return events, lost
+
+
+def sums(events):
+    """Return what asyncio_alt.trace.stats() does, of the events: its "tasks" and its "us"."""
+    runs = {}
+    for event in events:
+        if event.what == "run":
+            runs.setdefault(event.name, []).append(event)
+    rows = {}
+    for name, of in runs.items():
+        late = sorted(event.late for event in of)
+        us = [event.length for event in of]
+        tasks = len({event.task for event in of})
+        rows[name] = (tasks, len(of), sum(us), max(us), late[len(late) // 2], late[-1])
+    sleep = sum(event.length for event in events if event.what == "sleep")
+    return {**rows, "(sleep)": ("", "", sleep, "", "", "")}, max(
+        e.begin + e.length for e in events
+    )
+
+
+def table(rows, us, title, blocked) -> Table:
+    """Show rows as of sums(), busiest first; blocked: (name, ms) of each run that was too long."""
+    result = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    result.add_column("coroutine", min_width=12)
+    for column in ("tasks", "runs", "share", "longest", "late", "latest", "blocked"):
+        result.add_column(column, justify="right", no_wrap=True)
+    times = {}
+    for name, ms in blocked:
+        times.setdefault(name, []).append(ms)
+    for name in times:
+        rows.setdefault(name, ("", "", 0, "", "", ""))
+    for name, row in sorted(rows.items(), key=lambda item: -item[1][2]):
+        tasks, runs, total, *lengths = row
+        cells = [str(tasks), str(runs), f"{100 * total / max(1, us):.1f} %"]
+        cells += [
+            "" if length == "" else f"{bench.number(length / 1000)} ms" for length in lengths
+        ]
+        long = times.get(name, ())
+        cells.append(f"{len(long)} ×, to {max(long)} ms" if long else "")
+        result.add_row(name, *cells, style="bold red" if long else None)
+    return result
+
+
+# What is made of it
+
+
+def chrome(events, title) -> dict:
+    """Return the trace in the format of chrome://tracing: a thread for each task."""
+    threads = {LOOP: "loop"} | {event.task: event.name for event in events}
+    made = [{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": title}}]
+    for number, name in threads.items():
+        common = {"ph": "M", "pid": 1, "tid": number}
+        made.append({**common, "name": "thread_name", "args": {"name": name}})
+        made.append({**common, "name": "thread_sort_index", "args": {"sort_index": number}})
+    for event in events:
+        common = {"pid": 1, "tid": event.task, "ts": event.begin, "cat": event.what}
+        if event.what == "wake":
+            made.append({**common, "ph": "i", "s": "t", "name": event.why})
+            continue
+        run = event.what == "run"
+        made.append(
+            {**common, "ph": "X", "dur": event.length, "name": event.name if run else event.what}
+        )
+        if run:
+            made[-1]["args"] = {"why": event.why or "unknown", "late (us)": event.late}
+    return {"traceEvents": made, "displayTimeUnit": "ms"}
+
+
+_COLOURS = {
+    "timer": "tab:blue",
+    "yield": "tab:cyan",
+    "start": "tab:gray",
+    "task": "tab:green",
+    "flag": "tab:orange",
+    "io": "tab:purple",
+    "": "0.6",
+}
+
+
+def draw(events, title, threshold, path: Path):
+    """Draw a row for each task: its runs, in the colour of why it ran, and thin before it since
+    when it was ready; runs of more than threshold ms are named."""
+    pyplot = bench.figure_style()
+    threads = list(dict.fromkeys([LOOP, *(event.task for event in events)]))
+    names = {LOOP: "loop"} | {event.task: event.name for event in events}
+    row = {number: len(threads) - 1 - i for i, number in enumerate(threads)}
+    picture, axes = pyplot.subplots(figsize=(11, 0.32 * len(threads) + 1.4))
+    bars, waits = {}, {}
+    for event in events:
+        if event.what == "wake":
+            colour = _COLOURS[event.why.split()[-1]]
+            axes.plot(event.begin / 1000, row[event.task], "|", color=colour, markersize=11)
+            continue
+        span = event.begin / 1000, event.length / 1000
+        colour = {"sleep": "0.9", "poll": "0.7"}.get(event.what)
+        colour = colour or _COLOURS[event.why.removeprefix("priority ")]
+        bars.setdefault((row[event.task], colour, "priority" in event.why), []).append(span)
+        if event.late:
+            late = min(event.late, event.begin) / 1000
+            waits.setdefault(row[event.task], []).append((span[0] - late, late))
+        if event.what == "run" and span[1] > threshold:
+            text = f"{event.name} {span[1]:.0f} ms"
+            axes.annotate(text, (span[0], row[event.task] + 0.36), color="tab:red", va="bottom")
+    for y, spans in waits.items():
+        axes.broken_barh(spans, (y - 0.06, 0.12), color="tab:red", alpha=0.35, linewidth=0)
+    for (y, colour, priority), spans in bars.items():
+        edge = "tab:red" if priority else colour
+        axes.broken_barh(spans, (y - 0.36, 0.72), facecolor=colour, edgecolor=edge, linewidth=0.4)
+    used = {event.why.removeprefix("priority ") for event in events if event.what == "run"}
+    for reason in [reason for reason in _COLOURS if reason in used]:
+        axes.barh(0, 0, color=_COLOURS[reason], label=reason or "unknown")
+    axes.barh(0, 0, color="white", edgecolor="tab:red", label="with priority")
+    axes.barh(0, 0, color="tab:red", alpha=0.35, label="ready, waits")
+    axes.legend(ncols=9, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    axes.set_yticks([row[number] for number in threads], [names[number] for number in threads])
+    axes.set_ylim(-0.6, len(threads) - 0.2)
+    axes.set_xlim(0, max(event.begin + event.length for event in events) / 1000)
+    axes.set_xlabel(f"ms ({title})")
+    axes.tick_params(axis="y", length=0)
+    bench.save(picture, path)
+    pyplot.close(picture)
