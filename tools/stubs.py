@@ -20,12 +20,8 @@ from tools.bootstrap import ROOT, version
 
 _NAME = "asyncio_alt"
 _TYPINGS = ROOT / "tools" / "typings"
-_PRIVATE = {
-    "task",
-    "waiter",
-    "wake",
-    "wake_unix",
-}  # modules without a stub: no part of the interface
+# Modules without a stub, as they are no part of the interface.
+_PRIVATE = {"codec", "handshake", "task", "trace_read", "waiter", "wake", "wake_unix"}
 
 # Prints what modules have: for each name, also those asked for, its type's name, None if it is not
 # there. For a class it is a dict of the same.
@@ -49,8 +45,10 @@ def has(obj, names):
 
 def module(name, names):
     module = __import__(name, None, None, ("*",))
-    names = names + dir(module) + [n for ns in getattr(module, "_attrs", ()) for n in ns[1:]]
-    return has(module, set(names))
+    names = set(names) | set(module.__dict__)
+    for lazy in getattr(module, "_attrs", ()):
+        names.update(lazy[1:])
+    return has(module, names)
 
 async def coro():
     pass

@@ -20,7 +20,7 @@ STDLIB = "1.29.0.post2"  # what they both require
 
 DEFINING = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 DYNAMIC = set(
-    """arg-type assignment attr-defined method-assign misc name-defined no-redef operator
+    """arg-type assignment attr-defined index method-assign misc name-defined no-redef operator
     truthy-function union-attr var-annotated""".split()
 )
 
@@ -66,6 +66,9 @@ async def main() -> None:
     if lease:
         lease.buf[0] = lease.used
         asyncio.pubsub.Publisher(broker, "irq", 8).put(lease)
+    carrier = asyncio.pubsub.Tcp("pico", 7000)
+    async with asyncio.pubsub.Link(broker, carrier, ["a/#"], secret=b"s") as link:
+        await link.wait_connected()
     bridge = asyncio.pubsub.mqtt.Bridge(broker, asyncio.pubsub.mqtt.AioMqttc(None), send=["#"])
     await bridge.run()
     sleeper = asyncio.power_mode(asyncio.LightSleep(veto=lambda: True))
@@ -229,7 +232,8 @@ def test_package_calls_and_imports_what_micropython_has(mypy, tmp_path):
     shutil.copytree(ROOT / "asyncio_alt", tmp_path / "asyncio_alt")
     found = mypy("-p", "asyncio_alt", options=["--check-untyped-defs"])
     faults = [message for *_, message, code in found if code not in DYNAMIC]
-    assert [it for it in faults if '"traceback"' not in it] == []  # which CPython alone has
+    # CPython alone has traceback; what stands for machine code is no one type.
+    assert [it for it in faults if not re.search('"traceback"|<lambda>', it)] == []
 
 
 def test_wheel_has_the_docstrings_of_the_sources(tmp_path):

@@ -1,8 +1,12 @@
 from . import mqtt as mqtt
 from .broker import Broker as Broker
 from .broker import matches as matches
+from .carrier import Listen as Listen
+from .carrier import Serial as Serial
+from .carrier import Tcp as Tcp
 from .channel import Closed as Closed
 from .channel import Subscription as Subscription
 from .frame import FramedProtocol as FramedProtocol
 from .isr import Publisher as Publisher
+from .link import Link as Link
 from .pool import Pool as Pool

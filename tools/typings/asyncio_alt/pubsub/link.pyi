@@ -1,0 +1,44 @@
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from .broker import Broker
+
+class _Carrier(Protocol):
+    calls: bool
+    lossy: bool
+    async def open(self, factory: Callable[[], Any]) -> Any: ...
+
+class Link:
+    GREETING: float
+    BACKOFF: tuple[float, float]
+    RESEND: int
+    name: str
+    carrier: _Carrier
+    connected: bool
+    delivered: int
+    received: int
+    dropped: int
+    resent: int
+    refused: int
+    def __init__(
+        self,
+        broker: Broker,
+        carrier: _Carrier,
+        send: Iterable[str] = (),
+        receive: Iterable[str] = (),
+        *,
+        secret: bytes | bytearray = b"",
+        window: int = 16,
+        max_size: int = 1024,
+        keepalive: float = 15,
+    ) -> None: ...
+    def start(self) -> None: ...
+    async def close(self) -> None: ...
+    async def __aenter__(self) -> Link: ...
+    async def __aexit__(self, *exc: object) -> None: ...
+    async def wait_connected(self) -> None: ...
+    async def drain(self) -> None: ...
+    def full(self) -> bool: ...
+    def put(self, topic: str, payload: Any, retain: bool = False) -> int: ...
+    def queue(self, topic: str, payload: Any, retain: bool, ticket: Any) -> bool: ...
+    def unqueue(self, ticket: Any) -> None: ...
