@@ -50,6 +50,7 @@ class IOQueue:
         #     are for wait_io_event()
         self.map = core._streams
         self.soft = 0  # how many are written in Python
+        self._start()
 
     def _update(self, e):
         # Poll for what is still waited for.
@@ -106,8 +107,8 @@ class IOQueue:
 
     def watch(self, s, ev, w):
         """Has w._ready(events) called after each poll in which the stream s had one of the events
-        ev (int; 0: no more), and w._fail(exc) if the poll raised because of s. w.data is set, and
-        means nothing. RuntimeError if a task waits for s."""
+        ev (int; 0: no more), w._raised(exc) if that raised, and w._fail(exc) if the poll raised
+        because of s. w.data is set, and means nothing. RuntimeError if a task waits for s."""
         e = self.map.get(id(s))
         if e and e[5] is w:
             e[3] = ev
@@ -160,61 +161,79 @@ class IOQueue:
                 n += 1
         return n
 
-    def wait_io_event(self, dt):
-        """Polls for dt ms (0: a look; -1: no limit) and queues the tasks that can go on."""
-        rung = False
-        hurry = False
-        if self.soft:
-            if not dt:
-                hurry = core._bell.hurry
-                if hurry:
-                    core._poller.modify(core._bell.stream, _POLLIN | _POLLOUT)
-            elif not 0 < dt < _LOOK_MS:
-                dt = _LOOK_MS  # no interrupt tells of them
-        push = core._push
-        due = None  # an entry whose watcher is to be called, and in it the next
+    def _waiter(self):
+        # wait_io_event(dt) is this generator's send(): polls for dt ms (0: a look; -1: no limit)
+        # and queues the tasks that can go on. MicroPython puts the frame of a function with so
+        # many locals on the heap at each call; a generator's stays. Where callbacks allocate
+        # inside such a frame it is worse: the search for free memory begins at the gap that the
+        # frame leaves, so each time it goes through all that was allocated since.
         try:
-            for s, ev in core._poller.ipoll(dt):
-                e = self.map.get(id(s))
-                if e is None:
-                    rung = ev & _POLLIN
-                    continue
-                if e[5]:
-                    e[6] = ev
-                    e[7] = due
-                    due = e
-                    continue
-                # An error or a hang-up wakes both sides.
-                t = e[0]
-                if t and ev & ~_POLLOUT:
-                    e[0] = None
-                    ahead = core._ahead if (ev | e[3]) & _POLLPRI else core._io_ahead
-                    if ahead is None:
-                        push(t)
+            dt = yield
+            while True:
+                rung = False
+                hurry = False
+                if self.soft:
+                    if not dt:
+                        hurry = core._bell.hurry
+                        if hurry:
+                            core._poller.modify(core._bell.stream, _POLLIN | _POLLOUT)
+                    elif not 0 < dt < _LOOK_MS:
+                        dt = _LOOK_MS  # no interrupt tells of them
+                push = core._push
+                due = None  # an entry whose watcher is to be called, and in it the next
+                try:
+                    for s, ev in core._poller.ipoll(dt):
+                        e = self.map.get(id(s))
+                        if e is None:
+                            rung = ev & _POLLIN
+                            continue
+                        if e[5]:
+                            e[6] = ev
+                            e[7] = due
+                            due = e
+                            continue
+                        # An error or a hang-up wakes both sides.
+                        t = e[0]
+                        if t and ev & ~_POLLOUT:
+                            e[0] = None
+                            ahead = core._ahead if (ev | e[3]) & _POLLPRI else core._io_ahead
+                            if ahead is None:
+                                push(t)
+                            else:
+                                push(t, core.ticks_add(core.ticks(), ahead))
+                        t = e[1]
+                        if t and ev & ~(_POLLIN | _POLLPRI):
+                            e[1] = None
+                            if core._io_ahead is None:
+                                push(t)
+                            else:
+                                push(t, core.ticks_add(core.ticks(), core._io_ahead))
+                        self._update(e)
+                except Exception as er:
+                    if not self._blame():
+                        core._report("Exception in a poll", er)  # it has passed
+                if hurry:
+                    core._poller.modify(core._bell.stream, _POLLIN)
+                if rung:
+                    core._answer()
+                if due:
+                    if dt:
+                        core._asleep = False
                     else:
-                        push(t, core.ticks_add(core.ticks(), ahead))
-                t = e[1]
-                if t and ev & ~(_POLLIN | _POLLPRI):
-                    e[1] = None
-                    if core._io_ahead is None:
-                        push(t)
-                    else:
-                        push(t, core.ticks_add(core.ticks(), core._io_ahead))
-                self._update(e)
-        except Exception as er:
-            if not self._blame():
-                core._report("Exception in a poll", er)  # it has passed
-        if hurry:
-            core._poller.modify(core._bell.stream, _POLLIN)
-        if rung:
-            core._answer()
-        if due:
-            if dt:
-                core._asleep = False
-            else:
-                core.cur_task = None
-            while due:
-                e = due
-                due = e[7]
-                e[7] = None
-                e[5]._ready(e[6])
+                        core.cur_task = None
+                    while due:
+                        e = due
+                        due = e[7]
+                        e[7] = None
+                        try:
+                            e[5]._ready(e[6])
+                        except Exception as er:
+                            e[5]._raised(er)
+                dt = yield
+        finally:
+            self._start()  # KeyboardInterrupt or the like ends it; run() goes on for a while
+
+    def _start(self):
+        gen = self._waiter()
+        next(gen)
+        self.wait_io_event = gen.send

@@ -12,8 +12,8 @@ _POLLIN = const(1)
 _POLLOUT = const(4)
 _READY = const(7)  # these and POLLPRI; the rest are errors and hang-ups
 
-_CHUNK = 8192 if sys.platform in ("linux", "darwin") else 512  # bytes that a pass reads, at most
-_SMALL = const(512)  # and at first; a piece shorter than it takes in the next while both wait
+_CHUNK = 16384 if sys.platform in ("linux", "darwin") else 512  # bytes that a pass reads, at most
+_SMALL = const(512)  # a piece to be sent that is shorter takes in the next while both wait
 _HIGH = const(4096)  # the high-water mark, at first
 _ROOM = const(65536)  # with more than this above it in the buffer a write is refused
 
@@ -25,6 +25,7 @@ _CLOSING = const(1)  # send what is buffered
 _LOSING = const(2)  # call connection_lost
 _LOST = const(3)  # nothing
 
+_room = None  # what all Protocols' bytes are read into first, once there is one
 _open = set()  # the transports and servers that are not closed
 
 
@@ -52,7 +53,7 @@ class Protocol(_Base):
 
     def data_received(self, data):
         """Called with what was received (bytes, never empty): in a pass of the loop once, with 512
-        bytes at most, 8192 on the unix port."""
+        bytes at most, 16384 on the unix port."""
 
 
 class BufferedProtocol(_Base):
@@ -73,22 +74,32 @@ def _check(data):
     return data
 
 
+def _reader(read):
+    # A readinto() for a stream that has only read().
+    def readinto(buf, n=_CHUNK):
+        data = read(min(n, len(buf)))
+        if data:
+            buf[: len(data)] = data
+        return data and len(data)
+
+    return readinto
+
+
 class Transport:
     """A connection, as connection_made() gets it. All methods may be called from tasks and from
     the protocol, not from interrupts or other threads; none waits."""
 
     def __init__(self, protocol, stream, extra):
+        global _room
         self._p = protocol
         self._s = stream
         self._e = extra
         self._any = getattr(stream, "any", None)  # a stream without an end: how much is there
-        if hasattr(protocol, "get_buffer"):
-            self._take = stream.readinto
-            self._receive = self._read_into
-        else:
-            self._take = stream.read
-            self._receive = self._read
-        self._chunk = _SMALL  # how much _read() asks for: what it allocates
+        self._take = getattr(stream, "readinto", None) or _reader(stream.read)
+        self._into = hasattr(protocol, "get_buffer")
+        self._taking = False  # in _any() or _take(): what is raised comes from the stream
+        if not (self._into or _room):
+            _room = memoryview(bytearray(_CHUNK))
         self._state = _OPEN
         self._paused = False  # by pause_reading()
         self._eof = False
@@ -129,46 +140,29 @@ class Transport:
         self._paused = False
         self._poll()
 
+    # _ready() and _read() have few locals and catch nothing, so that their frames fit on the C
+    # stack; see IOQueue._waiter().
+
     def _read(self):
         # Returns whether there was anything.
-        n = self._chunk
+        buf = _room
+        if self._into:
+            buf = self._p.get_buffer(-1)
+            if not buf:
+                raise RuntimeError("get_buffer() returned an empty buffer")
+        self._taking = True
         if self._any:
-            n = min(n, self._any())
-            if not n:
-                return False
-        try:
-            data = self._take(n)
-        except OSError as er:
-            self._fail(er)
-            return True
-        if data:
-            if len(data) == n >= _SMALL:
-                self._chunk = min(n + n, _CHUNK)
-            self._p.data_received(data)
-        elif data is None:
-            return False
+            n = self._any()
+            n = self._take(buf, min(n, len(buf))) if n else None
         else:
-            self._end()
-        return True
-
-    def _read_into(self):
-        buf = self._p.get_buffer(-1)
-        n = len(buf)
-        if not n:
-            raise RuntimeError("get_buffer() returned an empty buffer")
-        try:
-            if self._any:
-                n = self._any()
-                if not n:
-                    return False
-                n = self._take(buf, min(n, len(buf)))
-            else:
-                n = self._take(buf)
-        except OSError as er:
-            self._fail(er)
-            return True
+            n = self._take(buf)
+        self._taking = False
         if n:
-            self._p.buffer_updated(n)
+            if self._into:
+                self._p.buffer_updated(n)
+            else:
+                # A copy of the right size: to read() as much as may come would allocate that.
+                self._p.data_received(bytes(buf[:n]))
         elif n is None:
             return False
         else:
@@ -297,7 +291,8 @@ class Transport:
         self._lose(None)
 
     def _raised(self, er):
-        core._report("Exception in a protocol", er)
+        if not (self._taking and isinstance(er, OSError)):
+            core._report("Exception in a protocol", er)
         self._lose(er)
 
     def _lose(self, exc):
@@ -337,16 +332,13 @@ class Transport:
 
     def _ready(self, ev):
         # The poll had these events, though another callback may have changed what is wanted.
-        try:
-            moved = False
-            if ev & ~_POLLOUT and self._polled & _POLLIN:
-                moved = self._receive()
-            if ev & ~_POLLIN and self._out:
-                moved = self._flush() or moved
-            if ev & ~_READY and not moved and self._polled:
-                self._fail(OSError(ECONNRESET))
-        except Exception as er:
-            self._raised(er)
+        moved = False
+        if ev & ~_POLLOUT and self._polled & _POLLIN:
+            moved = self._read()
+        if ev & ~_POLLIN and self._out:
+            moved = self._flush() or moved
+        if ev & ~_READY and not moved and self._polled:
+            self._fail(OSError(ECONNRESET))
 
 
 def connect_stream(protocol, stream):
@@ -400,6 +392,9 @@ class _Server:
 
     def _fail(self, exc):
         self.close()
+
+    def _raised(self, er):
+        core._report("Exception in a server", er)
 
     def _ready(self, ev):
         # One connection a pass.

@@ -226,7 +226,7 @@ async def test_pass_reads_a_bounded_part_of_each_stream():
 
         def data_received(self, data):
             log.append(self.name)
-            assert len(data) <= 8192
+            assert len(data) <= 16384
 
     a = asyncio.connect_stream(P("a"), Chatty())
     b = asyncio.connect_stream(P("b"), Chatty())
@@ -386,6 +386,24 @@ async def test_buffered_protocol_receives_with_the_heap_locked():
     assert p.n == 200 * 64, p.n
 
 
+async def test_stream_that_has_only_read():
+    class ReadOnly(io.IOBase):
+        data = b"abcdefg"
+
+        def ioctl(self, req, arg):
+            return 1 if req == 3 else -1
+
+        def read(self, n):
+            r = self.data[:n]
+            self.data = self.data[n:]
+            return r
+
+    for p, pieces in ((Log(), [b"abcdefg"]), (Into(3), [b"abc", b"def", b"g"])):
+        t, log = connected(ReadOnly(), p)
+        await passes(5)
+        assert log == pieces + ["eof", None]
+
+
 async def test_uart_is_read_without_waiting():
     for p in (Log(), Into(4)):
         s = Uart(b"abc")
@@ -492,6 +510,52 @@ async def test_poll_that_raises_reaches_connection_lost():
     await passes(3)
     assert len(log) == 1 and isinstance(log[0], (ValueError, OSError))
     assert others == [b"x"] and len(core._streams) == 1 and not reports
+
+
+async def test_callback_that_raises_oserror_is_reported():
+    # It is not taken for the stream's.
+    class Data(Log):
+        def data_received(self, data):
+            raise OSError(errno.EIO)
+
+    class Buffer(Log):
+        def get_buffer(self, sizehint):
+            raise OSError(errno.EIO)
+
+    reports = quiet()
+    for cls in (Data, Buffer):
+        s = Pipe(b"abc")
+        t, log = connected(s, cls())
+        await passes(3)
+        assert len(reports) == 1 and log == reports and s.closed
+        reports.clear()
+
+
+def test_interrupt_in_a_callback_ends_run():
+    class P(Log):
+        def data_received(self, data):
+            raise KeyboardInterrupt
+
+    async def main():
+        asyncio.create_task(other())
+        await passes(1)
+        logs.append(connected(Pipe(b"abc"), P())[1])
+        logs.append(connected(Pipe(room=0))[1])
+        await asyncio.Event().wait()
+
+    async def other():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            t, log = connected(Pipe(b"def"))
+            await passes(3)
+            logs.append(log)
+
+    logs = []
+    for _ in range(2):
+        raises(KeyboardInterrupt, asyncio.run, main())
+        assert logs == [[None], [None], [b"def", None]], logs
+        logs.clear()
 
 
 class Raises(Log):
@@ -801,7 +865,7 @@ async def test_wrong_arguments_are_named_at_the_call():
 
     raises(TypeError, asyncio.connect_stream, Log(), NoStream(), match="polled")
     raises(AttributeError, asyncio.connect_stream, Log(), 5, match="read")
-    raises(AttributeError, asyncio.connect_stream, Into(3), NoStream(), match="readinto")
+    raises(TypeError, asyncio.connect_stream, Into(3), NoStream(), match="polled")
     t, log = connected(Pipe(b"x"))
     await passes(2)
     assert log == [b"x"]

@@ -335,17 +335,17 @@ async def test_chatty_peer_does_not_keep_a_small_one_waiting():
         for p in served:
             p.transport.pause_reading()
         while not chatty.get_write_buffer_size():
-            chatty.write(bytes(10000))
+            chatty.write(bytes(40000))
         small.write(b"x")
         order.clear()
         for p in served:
             p.transport.resume_reading()
         await asyncio.sleep_ms(0)
-        assert len(order) == 2 and min(order) == 1 and max(order) <= 8192
+        assert len(order) == 2 and min(order) == 1 and max(order) <= 16384
         order.clear()
         for _ in range(20):
             await asyncio.sleep_ms(0)
-        assert len(order) == 20 and max(order) == 8192
+        assert len(order) == 20 and max(order) == 16384
 
 
 @needs("sockets")
