@@ -354,7 +354,7 @@ async def create_connection(protocol_factory, host, port, *, ssl=None, server_ho
     connection cannot be made."""
     from .stream import _connect
 
-    s, addr = await _connect(host, port, ssl, server_hostname)
+    s, addr = await _connect(host, port, ssl, server_hostname, True)
     try:
         protocol = protocol_factory()
     except BaseException:
@@ -402,9 +402,10 @@ class _Server:
             s, addr = self._s.accept()
         except OSError:
             return
-        from .stream import _accepted
+        from .stream import _accepted, _nodelay
 
         try:
+            _nodelay(s)
             s = _accepted(s, self._ssl)
             Transport(self._factory(), s, {"socket": s, "peername": addr})
         except Exception as er:

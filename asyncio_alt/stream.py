@@ -174,7 +174,17 @@ def _resolve(host, port):
     return socket, socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
 
 
-def _connect(host, port, ssl, server_hostname):  # async
+def _nodelay(s):
+    # A small write does not wait until the peer has acknowledged the one before.
+    import socket
+
+    try:
+        s.setsockopt(6, getattr(socket, "TCP_NODELAY", 1), 1)  # 6: IPPROTO_TCP
+    except OSError:
+        pass  # this port has none
+
+
+def _connect(host, port, ssl, server_hostname, nodelay=False):  # async
     # Returns the connected socket and the address.
     from errno import EALREADY, EINPROGRESS
 
@@ -193,6 +203,8 @@ def _connect(host, port, ssl, server_hostname):  # async
         except OSError as er:
             if er.errno not in (EALREADY, EINPROGRESS, 106, 127, 56):  # EISCONN
                 raise
+        if nodelay:
+            _nodelay(s)
         if ssl:
             if ssl is True:
                 import ssl

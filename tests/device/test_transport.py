@@ -217,6 +217,37 @@ async def test_closed_server_keeps_its_connections():
 
 
 @needs("sockets")
+async def test_small_writes_do_not_wait_for_acknowledgements():
+    # As they do with Nagle's algorithm: then each second one takes as long as the peer, which has
+    # nothing to say, delays its acknowledgement.
+    async def took(n):
+        begin = time.ticks_us()
+        for _ in range(n):
+            t.write(b"a")
+            await asyncio.sleep_ms(0)
+            t.write(b"b")
+            await p.received(b"abab")
+        return time.ticks_diff(time.ticks_us(), begin)
+
+    class Half(Base):
+        # Answers each second byte.
+        n = 0
+
+        def data_received(self, data):
+            self.n += len(data)
+            if self.n % 2 == 0:
+                self.transport.write(b"abab")
+
+    async with await serve(Half):
+        t, p = await connect()
+        await took(40)  # the kernel acknowledges the first ones at once
+        without = await took(20)
+        for transport in (t, served[0].transport):
+            transport.get_extra_info("socket").setsockopt(6, 1, 0)
+        assert without < await took(20) / 3
+
+
+@needs("sockets")
 async def test_large_transfer_arrives_whole():
     # 1 MB, with the sender held up by the receiver.
     block = bytes(range(250)) * 40
