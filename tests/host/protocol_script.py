@@ -88,6 +88,7 @@ def exchange(port):
             super().connection_made(transport)
             transport.write(b"hel")
             transport.writelines([b"l", b"o"])
+            note(f"waits {transport.get_write_buffer_size() > 0}")
 
     return connected(P, port)
 
@@ -257,6 +258,23 @@ def _raising(where):
     return lambda port: connected(P, port)
 
 
+def _buffer_raising(where):
+    class P(Buffered):
+        def get_buffer(self, sizehint):
+            if where == "get":
+                raise ValueError(where)
+            return super().get_buffer(sizehint)
+
+        def buffer_updated(self, nbytes):
+            super().buffer_updated(nbytes)
+            if where == "updated":
+                raise ValueError(where)
+
+    return lambda port: connected(P, port)
+
+
+get_buffer_raises = _buffer_raising("get")
+buffer_updated_raises = _buffer_raising("updated")
 data_raises = _raising("data")
 eof_raises = _raising("eof")
 lost_raises = _raising("lost")

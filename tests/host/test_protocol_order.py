@@ -70,6 +70,9 @@ def data_raises(s):
     received(s)
 
 
+get_buffer_raises = buffer_updated_raises = data_raises
+
+
 def eof_raises(s):
     s.shutdown(socket.SHUT_WR)
     received(s)
@@ -119,12 +122,14 @@ def ping(s):
 NAMES = (
     "aborted",
     "aborted_with_rest",
+    "buffer_updated_raises",
     "buffered",
     "closed",
     "closed_with_rest",
     "data_raises",
     "eof_raises",
     "exchange",
+    "get_buffer_raises",
     "half_closed_false",
     "half_closed_kept",
     "half_closed_none",
