@@ -1,0 +1,9 @@
+"""A server whose clients behave badly keeps nothing of them."""
+
+from tools import soak
+
+
+def test_clients_that_stall_reset_and_fall_silent_leave_nothing():
+    report = soak.soak(8)
+    assert report["connections"] > 20 and report["errors"] and report["aborted"]
+    assert soak.missed(report) == []

@@ -1,0 +1,71 @@
+# An echo server that aborts connections on which nothing comes. Prints what is allocated each time
+# that no connection is left, in bytes, and at the end returns what it has counted.
+
+import gc
+import socket
+import time
+
+
+def measure(package, port, seconds, idle_ms):
+    # seconds: how long it serves; idle_ms: without data, before it aborts
+    aio = __import__(package)
+    core = aio.core
+    made = []  # the protocols that have a connection
+    counts = {"connections": 0, "aborted": 0, "errors": 0, "lost twice": 0, "reported": 0}
+
+    class Echo(aio.Protocol):
+        def connection_made(self, transport):
+            counts["connections"] += 1
+            made.append(self)
+            self.transport = transport
+            self.seen = time.ticks_ms()
+
+        def data_received(self, data):
+            self.seen = time.ticks_ms()
+            self.transport.write(data)
+
+        def pause_writing(self):
+            self.transport.pause_reading()
+
+        def resume_writing(self):
+            self.seen = time.ticks_ms()
+            self.transport.resume_reading()
+
+        def connection_lost(self, exc):
+            counts["errors"] += exc is not None
+            counts["lost twice"] += self not in made
+            made.remove(self)
+
+    def report(loop, context):
+        counts["reported"] += 1
+
+    def descriptor():
+        s = socket.socket()
+        n = s.fileno()
+        s.close()
+        return n
+
+    async def main():
+        aio.get_event_loop().set_exception_handler(report)
+        first = descriptor()
+        served = 0
+        begin = time.ticks_ms()
+        async with await aio.create_server(Echo, "127.0.0.1", port):
+            while made or time.ticks_diff(time.ticks_ms(), begin) < seconds * 1000:
+                await aio.sleep_ms(5)
+                for it in list(made):
+                    if time.ticks_diff(time.ticks_ms(), it.seen) > idle_ms:
+                        counts["aborted"] += 1
+                        it.seen = time.ticks_ms()
+                        it.transport.abort()
+                if not made and counts["connections"] != served:
+                    served = counts["connections"]
+                    gc.collect()
+                    print(gc.mem_alloc())
+        await aio.sleep_ms(50)
+        counts["streams left"] = len(core._streams)
+        counts["tasks left"] = len(core._tasks) - 1
+        counts["descriptors left"] = descriptor() - first
+        return counts
+
+    return aio.run(main())
