@@ -189,9 +189,10 @@ def _differences(source, stub, found):
                 yield f"{name} is a class in the stub alone"
             elif isinstance(there, ast.ClassDef):
                 members = {_SPECIAL.get(n, n): k for n, k in kind.items()}
-                if name.startswith("_"):  # not for others to call
-                    members.pop("__init__", None)
-                for line in _differences(_members(there), _members(node), members):
+                shown = _members(node)
+                if name.startswith("_") and "__init__" not in shown:
+                    members.pop("__init__", None)  # not for others to make
+                for line in _differences(_members(there), shown, members):
                     yield f"{name}.{line}"
         elif isinstance(node, _FUNCTIONS) and isinstance(there, _FUNCTIONS):
             if kind in ("function", "generator") and name != "__await__":

@@ -53,6 +53,10 @@ async def main() -> None:
     line: bytes = await asyncio.wait_for(reader.readline(), 1.5)
     task = asyncio.create_task(number())
     n: int = await task + await asyncio.wait_for(task, None)
+    interrupt = asyncio.Interrupt(keep=False)
+    async with interrupt:
+        n += interrupt.missed
+    interrupt(None)
     transport, counter = await asyncio.create_connection(Counter, "::1", 1, ssl=True)
     transport.set_write_buffer_limits(high=counter.n + n + len(line))
     queue: asyncio.Queue[int] = asyncio.Queue(maxsize=3)
@@ -125,7 +129,7 @@ def mypy(request, installed, tmp_path):
         command += [installed, "--custom-typeshed-dir", folders[1], *options]
         environment = {**os.environ, "MYPYPATH": f"{folders[0]}:{folders[1]}"}
         done = subprocess.run(
-            [*command, "--cache-dir", tmp_path / "cache", *files],
+            [*command, "--cache-dir", installed.parents[2] / port, *files],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
@@ -175,6 +179,12 @@ def changed(tmp_path):
             "size: int,",
             "",
             "__init__(self, broker, topic, size, nbytes=0) has (self,",
+        ),
+        (
+            "irq",
+            "keep: bool = True",
+            "keep: bool = False",
+            "__init__(self, keep=True, priority=False)",
         ),
         ("claim", "def install() -> None: ...", "", "asyncio_alt.claim.install is not in"),
         ("__init__", "Lock as Lock", "Lock as Bolt", "asyncio_alt.Lock is not in the stub"),

@@ -14,6 +14,7 @@ from .ioqueue import POLLPRI as POLLPRI
 from .ioqueue import IOQueue as IOQueue
 from .ioqueue import priority_window as priority_window
 from .ioqueue import roundrobin as roundrobin
+from .irq import Interrupt as Interrupt
 from .lock import Lock as Lock
 from .loop import Loop as Loop
 from .loop import get_event_loop as get_event_loop
