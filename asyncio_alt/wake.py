@@ -11,6 +11,7 @@ Each variant of this module has
     hurry       a poll that shall not wait does so all the same, unless a descriptor is ready
     once(0)     an iterator that yields once, in C and without an allocation; once is None where
                 there is none
+    new_once()  another once, where there is one
 State is set before ring() and looked at after clear(), so no ring is lost.
 """
 
@@ -28,11 +29,15 @@ try:
     rung = stream.any
     clear = stream.readinto
 
-    # A poll of one stream that is always ready.
-    once = select.poll()
-    once.register(RingIO(1), select.POLLOUT)
-    once = once.ipoll
-    once(0)  # makes the tuple that it gives from now on
+    def new_once():
+        # A poll of one stream that is always ready.
+        p = select.poll()
+        p.register(RingIO(1), select.POLLOUT)
+        p = p.ipoll
+        p(0)  # makes the tuple that it gives from now on
+        return p
+
+    once = new_once()
 
 except ImportError:
     import io
