@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools import Problem
 from tools.targets import PROBE, Result, Target
+from tools.targets.child import kill, running
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,16 +40,17 @@ class Unix(Target):
 
     def run(self, source, timeout=60):
         begin = time.monotonic()
-        process = self._spawn()
         timed_out = False
-        try:
-            out, err = process.communicate(source, timeout)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            _kill(process)
-            out, err = process.communicate()
-        finally:
-            _kill(process)
+        command = [self.binary, *self.args]
+        environment = {**os.environ, "MICROPYPATH": ":".join([*self.path, ".frozen"])}
+        with running(command, cwd=self._folder.name, env=environment) as process:
+            try:
+                out, err = process.communicate(source.encode(), timeout)
+            except subprocess.TimeoutExpired:
+                timed_out = True
+                kill(process)
+                out, err = process.communicate()
+        out, err = (text.decode(errors="replace") for text in (out, err))
         code = process.returncode
         if code < 0 and not timed_out:
             err += f"MicroPython was killed by {signal.Signals(-code).name}\n"
@@ -57,32 +59,8 @@ class Unix(Target):
     def stop(self):
         self._folder.cleanup()
 
-    def _spawn(self):
-        try:
-            # A process group of its own: what the script starts is killed with it.
-            return subprocess.Popen(
-                [self.binary, *self.args],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self._folder.name,
-                env={**os.environ, "MICROPYPATH": ":".join([*self.path, ".frozen"])},
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Problem(f"cannot run MicroPython: {error}") from None
-
 
 def micropython() -> str:
     """Return the path of the unix port's binary: $MICROPYTHON, else the one in .venv."""
     # The installed one is a Python script that turns its own process into MicroPython, in 10 ms.
     return os.environ.get("MICROPYTHON") or str(Path(sys.executable).with_name("micropython"))
-
-
-def _kill(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
