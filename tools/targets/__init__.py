@@ -21,6 +21,8 @@ FEATURES = {
 
 NAMES = ("unix", "qemu", "rp2")  # those that need no hardware
 
+PATIENCE = 10  # seconds to wait for an emulator to have one second of the processor's time
+
 WANTED = ", ".join(NAMES) + ", all of these, or device=PORT for a board on a port of mpremote's"
 
 # Goes before a script to hide the C module `_asyncio`, so that tasks in Python are used: a builtin
