@@ -53,6 +53,7 @@ def test_required_figures_hold_on_the_pico(request):
     except Unavailable as reason:
         pytest.skip(str(reason))
     figures = bench.measure(rp2, bench.EXPERIMENTS["rp2"], repeats=1)
+    rp2.stop()
     assert [figure for figure in figures if figure["ok"] is False] == []
 
 

@@ -7,16 +7,14 @@ import http.server
 import json
 import os
 import re
-import select
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from tools import Unavailable, firmware, mip_index, targets
+from tools import Unavailable, mip_index, targets
 from tools.bootstrap import ROOT
-from tools.targets.child import running
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
@@ -183,22 +181,21 @@ def test_mip_installs_the_sources_from_an_index(install, index):
 # On a Pico
 
 
-@pytest.fixture
-def mpremote():
-    """Return a function that runs mpremote on an emulated Pico, whose flash has no package."""
+@pytest.fixture(scope="module")
+def pico():
+    """Return a Pico whose flash has no package."""
+    target = targets.get("rp2", stock=True)
     try:
-        image = firmware.build("rp2", stock=True, uart_repl=False).with_suffix(".uf2")
+        target.start()
     except Unavailable as reason:
         pytest.skip(str(reason))
+    return target
 
-    emulator = [sys.executable, "-m", "rp2040py", "micropython", "--image", image]
-    with running([*emulator, "--tcp-port", "0"]) as process:
-        said = b""
-        while not (address := re.search(rb"listening on (127.0.0.1:\d+)", said)):
-            more = select.select([process.stderr], [], [], 60)[0] and process.stderr.read(4096)
-            assert more, f"the emulator does not start: {said.decode()}"
-            said += more
-        board = f"socket://{address[1].decode()}"
+
+@pytest.fixture
+def mpremote(pico):
+    """Return a function that runs mpremote on a board."""
+    with pico.board() as board:
 
         def mpremote(*args):
             command = [sys.executable, "-m", "mpremote", "connect", board, *args]

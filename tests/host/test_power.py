@@ -32,7 +32,8 @@ def rp2():
         target.start()
     except Unavailable as reason:
         pytest.skip(str(reason))
-    return target
+    yield target
+    target.stop()
 
 
 def run(rp2, script, stimuli=()):

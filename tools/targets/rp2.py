@@ -1,4 +1,4 @@
-"""RP2040 firmware from ports/rp2 in the emulator rp2040js, one process a script.
+"""RP2040 firmware from ports/rp2 in the emulator rp2040js, a new chip for each script.
 
 A script, or the test that runs it, has these things done to the board from outside. The test
 passes them as `stimuli`, a list of dicts; the script prints a line of its own, "#EMU " and one of
@@ -13,8 +13,11 @@ them as JSON. `after_us` counts simulated time from the start of the script, or 
 """
 
 import ast
+import contextlib
 import json
+import os
 import re
+import select
 import shutil
 import struct
 import subprocess
@@ -23,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools import Unavailable, firmware, source
-from tools.targets import Result, Target
+from tools.targets import PATIENCE, Result, Target
 from tools.targets.child import running
 
 _BRIDGE = Path(__file__).with_name("rp2.mjs")
@@ -52,48 +55,103 @@ class Rp2(Target):
         if options.get("c_tasks", True):
             features.add("c-tasks")
         self.features = frozenset(features)
+        self._idle = []  # _Emulators that wait for a script
 
     def start(self):
         if not shutil.which("npm"):
             raise Unavailable("there is no npm here; Debian has it in nodejs and npm")
         npm = ["npm", "install", "--no-audit", "--no-fund", "@".join(_EMULATOR)]
-        self._modules = source.fetched(*_EMULATOR, npm)
-        self._boot_rom = _boot_rom(source.from_pypi(*_BOOT_ROM))
-        self._firmware = firmware.build("rp2", **self.options)
+        boot_rom = _boot_rom(source.from_pypi(*_BOOT_ROM))
+        paths = {
+            "modules": source.fetched(*_EMULATOR, npm),
+            "firmware": firmware.build("rp2", **self.options),
+            "bootrom": boot_rom,
+        }
+        self._paths = {name: str(path) for name, path in paths.items()}
 
     def run(self, source, timeout=60, stimuli=()):
-        """Run a script for at most `timeout` seconds, real or simulated."""
+        """Run a script for at most `timeout` seconds, simulated or of the processor's time."""
         begin = time.monotonic()
-        config = {
-            "modules": str(self._modules),
-            "firmware": str(self._firmware),
-            "bootrom": str(self._boot_rom),
-            "source": source,
-            "stimuli": list(stimuli),
-            "limit_us": timeout * 1e6,
-        }
-        with running(["node", _BRIDGE]) as process:
-            try:
-                lines, errors = process.communicate(json.dumps(config).encode(), timeout)
-            except subprocess.TimeoutExpired as expired:
-                # The last line may have been cut short.
-                lines = (expired.stdout or b"").rpartition(b"\n")[0]
-                errors = b""
-        out, events, err, us = "", [], errors.decode(), 0
-        how = None if process.returncode < 0 else "the emulator has ended"
-        for kind, *record in map(json.loads, lines.splitlines()):
-            if kind == "out":
-                out += _text(record[0])
-            elif kind == "event":
-                events.append(tuple(record))
-            else:
-                how, traceback, us = record
-                err += _text(traceback)
-        timed_out = how in (None, "limit")
+        deadline = begin + PATIENCE * timeout
+        script = {"source": source, "stimuli": list(stimuli), "limit_us": timeout * 1e6}
+        out, events, err, us = "", [], "", 0
+        try:
+            with self._emulator() as emulator:
+                for kind, *record in emulator.records({**self._paths, **script}, deadline):
+                    if kind == "out":
+                        out += _text(record[0])
+                    elif kind == "event":
+                        events.append(tuple(record))
+                    else:
+                        how, traceback, us = record
+                        err = _text(traceback)
+        except TimeoutError:
+            how = "limit"
+        except EOFError as ended:
+            how, err = "the emulator has ended", str(ended)
+        timed_out = how == "limit"
         if how != "done" and not timed_out:
             err += f"{how}\n"
         seconds = time.monotonic() - begin
         return EmulatorResult(out, err, how == "done" and not err, seconds, timed_out, events, us)
+
+    @contextlib.contextmanager
+    def board(self):
+        """Run a board that keeps its files; yield what mpremote takes for a port."""
+        emulator = _Emulator()
+        try:
+            config = {**self._paths, "serve": True}
+            _, port = next(emulator.records(config, time.monotonic() + 60))
+            yield f"socket://127.0.0.1:{port}"
+        finally:
+            emulator.stop()
+
+    def stop(self):
+        while self._idle:
+            self._idle.pop().stop()
+
+    @contextlib.contextmanager
+    def _emulator(self):
+        try:
+            emulator = self._idle.pop()
+        except IndexError:
+            emulator = _Emulator()
+        try:
+            yield emulator
+        except BaseException:
+            emulator.stop()
+            raise
+        self._idle.append(emulator)
+
+
+class _Emulator:
+    """A process that runs one script after the other."""
+
+    def __init__(self):
+        self._stack = contextlib.ExitStack()
+        self._process = self._stack.enter_context(running(["node", _BRIDGE]))
+
+    def records(self, config, deadline):
+        """Run a script and yield the records of what it does, the last of which is "end".
+
+        Raises TimeoutError after the deadline, and EOFError if the process ends.
+        """
+        with contextlib.suppress(BrokenPipeError):  # which reading tells us, too
+            self._process.stdin.write(json.dumps(config).encode() + b"\n")
+        stdout, ahead, kind = self._process.stdout.fileno(), b"", None
+        while kind != "end":
+            left = max(0, deadline - time.monotonic())
+            if not select.select([stdout], [], [], left)[0]:
+                raise TimeoutError
+            data = os.read(stdout, 65536)
+            if not data:
+                raise EOFError(self._process.stderr.read().decode())
+            *lines, ahead = (ahead + data).split(b"\n")
+            for kind, *record in map(json.loads, lines):
+                yield kind, *record
+
+    def stop(self):
+        self._stack.close()
 
 
 def _text(printed):
