@@ -92,7 +92,6 @@ def build(
     as_asyncio: bool = False,
     stock: bool = False,
     c_tasks: bool = True,
-    uart_repl: bool = True,
     heap: int | None = None,
 ) -> Path:
     """Return the path of up-to-date firmware for the port "unix", "qemu" or "rp2".
@@ -100,7 +99,6 @@ def build(
     micropython_src: as for tools.source.tree
     as_asyncio, stock: freeze asyncio_alt in the place of asyncio; freeze stock asyncio only
     c_tasks: have the C module _asyncio
-    uart_repl: have the REPL on UART 0 too, not on USB alone (rp2 only)
     heap: size of the heap in bytes (qemu only)
     Raises Unavailable if the source or a tool cannot be had, Problem if the build fails.
     """
@@ -110,8 +108,9 @@ def build(
             raise Unavailable(f"there is no {program} here; Debian has it in {packages}")
 
     variant = ["as-asyncio"] * as_asyncio + ["stock"] * stock + ["no-c-tasks"] * (not c_tasks)
-    variant += ["usb-repl"] * (not uart_repl) + ([f"heap-{heap}"] if heap else [])
-    folder = _folder(port, *variant, _hash(str(tree).encode())[:8])
+    variant += [f"heap-{heap}"] if heap else []
+    # The source and the checkout are in its name: make would rebuild all for another path of them.
+    folder = _folder(port, *variant, _hash(f"{tree} {__file__}".encode())[:8])
     with _locked(folder):
         mpy_cross = _mpy_cross(tree)
         manifest = folder / "manifest.py"
@@ -119,7 +118,7 @@ def build(
             f'include("{ROOT}/ports/{port}/manifest.py", as_asyncio={as_asyncio}, '
             f"stock={stock}, task_py={not c_tasks})\n"
         )
-        commands = _COMMANDS[port](tree, folder / "build", manifest, c_tasks, uart_repl, heap)
+        commands = _COMMANDS[port](tree, folder / "build", manifest, c_tasks, heap)
         # Make looks at times only: it would not notice other options or a file that is gone.
         flags = repr(commands).encode() + (tree / "py" / "mpconfig.h").read_bytes()
         if _changed(folder / "flags", flags + _contents(ROOT / "ports" / port, "*/*")):
@@ -133,7 +132,7 @@ def build(
     return folder / "build" / _FIRMWARE[port]
 
 
-def _unix(tree, folder, manifest, c_tasks, uart_repl, heap):
+def _unix(tree, folder, manifest, c_tasks, heap):
     command = ["make", *_JOBS, "-C", tree / "ports" / "unix", f"BUILD={folder}"]
     # Without what takes a library that Debian's source lacks, or the machine may lack.
     command += ["VARIANT=standard", "MICROPY_PY_SSL=0", "MICROPY_PY_BTREE=0", "MICROPY_PY_FFI=0"]
@@ -141,7 +140,7 @@ def _unix(tree, folder, manifest, c_tasks, uart_repl, heap):
     return [[*command, f"FROZEN_MANIFEST={manifest}"]]
 
 
-def _qemu(tree, folder, manifest, c_tasks, uart_repl, heap):
+def _qemu(tree, folder, manifest, c_tasks, heap):
     command = ["make", *_JOBS, "-C", tree / "ports" / "qemu", f"BUILD={folder}"]
     command += ["BOARD=MPS2_AN385", f"USER_C_MODULES={ROOT}/ports/qemu"]
     command += [] if c_tasks else ["CFLAGS_EXTRA=-DHWIRQ_C_TASKS=0"]
@@ -149,7 +148,7 @@ def _qemu(tree, folder, manifest, c_tasks, uart_repl, heap):
     return [[*command, f"FROZEN_MANIFEST={manifest}"]]
 
 
-def _rp2(tree, folder, manifest, c_tasks, uart_repl, heap):
+def _rp2(tree, folder, manifest, c_tasks, heap):
     options = {
         "MICROPY_BOARD": "RPI_PICO",
         "MICROPY_BOARD_DIR": ROOT / "ports" / "rp2" / "board",
@@ -162,8 +161,6 @@ def _rp2(tree, folder, manifest, c_tasks, uart_repl, heap):
         options["TINYUSB_PATH_OVERRIDE"] = source.package(*_TINYUSB) / "usr/src/tinyusb"
     if not c_tasks:
         options["BOARD_WITHOUT_C_TASKS"] = 1
-    if not uart_repl:
-        options["BOARD_WITHOUT_UART_REPL"] = 1
     configure = ["cmake", "-S", tree / "ports" / "rp2", "-B", folder]
     uf2 = [sys.executable, tree / "tools" / "uf2conv.py", "--convert"]
     uf2 += ["--family", "0xe48bff56", "--base", "0x10000000"]  # an RP2040's flash

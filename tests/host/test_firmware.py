@@ -175,12 +175,15 @@ def test_nothing_is_rebuilt_when_nothing_has_changed(build):
     assert build("qemu").stat() == first
 
 
-def test_an_edited_a_new_and_a_removed_module_are_noticed(start, tmp_path, monkeypatch):
+def test_an_edited_a_new_and_a_removed_module_are_noticed(start, pytestconfig, monkeypatch):
+    # In the same place each time, so that the C code is compiled the first time only.
+    root = pytestconfig.cache.mkdir("edited")
     for name in ("asyncio_alt", "ports"):
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
-    shutil.copy(ROOT / "manifest.py", tmp_path)
-    monkeypatch.setattr(firmware, "ROOT", tmp_path)
-    module = tmp_path / "asyncio_alt" / "_new.py"
+        shutil.rmtree(root / name, ignore_errors=True)
+        shutil.copytree(ROOT / name, root / name, symlinks=True)
+    shutil.copy(ROOT / "manifest.py", root)
+    monkeypatch.setattr(firmware, "ROOT", root)
+    module = root / "asyncio_alt" / "_new.py"
 
     def run():
         # With a heap of a size of its own, so that other builds are left as they are.

@@ -1,8 +1,7 @@
 # The Pico as the port has it, less TLS, with the REPL on UART 0 too: built from a source without its
 # submodules (then from a pico-sdk and a tinyusb elsewhere), which stays as it is.
 #   -DPICO_SDK_PATH_OVERRIDE=DIR  -DTINYUSB_PATH_OVERRIDE=DIR
-# -DBOARD_WITHOUT_C_TASKS=1 leaves out the C module _asyncio, -DBOARD_WITHOUT_UART_REPL=1 the REPL on
-# UART 0.
+# -DBOARD_WITHOUT_C_TASKS=1 leaves out the C module _asyncio.
 
 include(${MICROPY_PORT_DIR}/boards/RPI_PICO/mpconfigboard.cmake)
 set(MICROPY_BOARD_PINS ${MICROPY_PORT_DIR}/boards/RPI_PICO/pins.csv)
@@ -26,6 +25,4 @@ list(APPEND MICROPY_DEF_BOARD MP_CONFIGFILE=<mpconfigport_board.h>)
 if(BOARD_WITHOUT_C_TASKS)
     list(APPEND MICROPY_DEF_BOARD MICROPY_PY_ASYNCIO=0)
 endif()
-if(NOT BOARD_WITHOUT_UART_REPL)
-    list(APPEND MICROPY_DEF_BOARD MICROPY_HW_ENABLE_UART_REPL=1)
-endif()
+list(APPEND MICROPY_DEF_BOARD MICROPY_HW_ENABLE_UART_REPL=1)
