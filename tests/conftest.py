@@ -2,15 +2,19 @@
 
 CPython reads those files, it never imports them. A test runs once for each variant of a target,
 such as "unix-py": the unix port with its tasks in Python.
+
+What runs on the PC itself (unix and tests/host) may measure time: it runs one test after the
+other. Most of that is sleep. So the emulated tests, whose time is simulated, run meanwhile, as
+many at once as there are processors and with the least priority; they are reported at the end.
 """
 
 import ast
 import os
 import re
 import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -19,27 +23,43 @@ from tools.targets import child
 
 _ROOT = Path(__file__).resolve().parent.parent
 _HARNESS = (Path(__file__).parent / "device" / "harness.py").read_text()
+_POWER = (Path(__file__).parent / "device" / "power.py").read_text()
 _PASSED = "-- passed --"  # what harness.py prints last
 _TIMEOUT = 20  # seconds for one test on a target of slowness 1
 _RUNNING = pytest.StashKey()
 
-# These simulate their time, which a busy PC has no effect on: several scripts run at once.
 _EMULATED = ("qemu", "rp2")
 
-# The variants of each target: options for targets.get(), and what goes ahead of each script. A
-# name with "-py" uses asyncio_alt/task.py.
+
+class Variant(NamedTuple):
+    """One way that tests run on a target."""
+
+    options: dict = {}  # for targets.get()
+    head: str = ""  # goes ahead of each script
+    core: bool = False  # only the files of _CORE run
+
+
+# What depends on where tasks are implemented, and on little memory. The optional parts of the
+# package are used through these, and run once on each target, and once with power mode.
+_CORE = """clock connect drain flags gather heap input install interrupts lock_event loop priority
+queue streams task threads wait_for""".split()
+
+# A name with "-py" uses asyncio_alt/task.py.
 _VARIANTS = {
     "unix": {
-        "unix": ({}, ""),
-        "unix-py": ({}, targets.HIDE_C_TASKS),
+        "unix": Variant(),
+        "unix-py": Variant(head=targets.HIDE_C_TASKS, core=True),
+        "unix-power": Variant(head=_POWER),
     },
     "qemu": {
-        "qemu": ({}, ""),
-        "qemu-py": ({"c_tasks": False}, ""),
-        "qemu-64k": ({"heap": 65536}, ""),
+        "qemu": Variant(),
+        "qemu-py": Variant({"c_tasks": False}, core=True),
+        "qemu-64k": Variant({"heap": 65536}, core=True),
+        "qemu-power": Variant(head=_POWER),
     },
     "rp2": {
-        "rp2": ({}, ""),
+        "rp2": Variant(),
+        "rp2-power": Variant(head=_POWER),
     },
 }
 
@@ -69,8 +89,17 @@ def pytest_unconfigure(config):
 
 
 def pytest_collection_modifyitems(items):
-    # What runs on the PC comes first, while nothing else does.
-    items.sort(key=lambda item: isinstance(item, DeviceTest) and item.emulated)
+    items.sort(key=_emulated)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    if not session.testsfailed and not session.config.option.collectonly:
+        session.config.stash[_RUNNING].begin([item for item in session.items if _emulated(item)])
+
+
+def _emulated(item):
+    return isinstance(item, DeviceTest) and item.target[0] in _EMULATED
 
 
 def pytest_pycollect_makemodule(module_path, parent):
@@ -79,52 +108,53 @@ def pytest_pycollect_makemodule(module_path, parent):
 
 
 class Running:
-    """The targets in use, each started by the first test that runs on it; and the emulated tests
-    that run ahead of their turn."""
+    """The targets in use, each started by the first test that runs on it; and the emulated tests,
+    which run ahead of their turn."""
 
     def __init__(self):
         self._lock = threading.Lock()
-        self._targets = {}  # (name, options) to the started Target, or what start() raised
-        self._pool = ThreadPoolExecutor(os.cpu_count())
-        self._queue = None  # the emulated tests that have not been begun
-        self._begun = {}  # others to the Future of their Result
+        self._targets = {}  # (name, options) to the Future of the started Target
+        # On Linux niceness is a thread's own, and that of the processes that it starts.
+        self._pool = ThreadPoolExecutor(os.cpu_count(), initializer=os.nice, initargs=(19,))
+        self._begun = {}  # emulated tests to the Future of their Result
 
     def get(self, name, options):
         """Return the started target; a test that asks for one that cannot be had is skipped."""
+        key = name, *options.items()
         with self._lock:
-            key = name, *options.items()
-            if key not in self._targets:
-                self._targets[key] = target = targets.get(name, **options)
-                try:
-                    target.start()
-                except Exception as failure:
-                    self._targets[key] = failure
-            target = self._targets[key]
-        if isinstance(target, Unavailable):
-            pytest.skip(str(target))
-        if isinstance(target, Exception):
-            raise target
-        return target
+            first = key not in self._targets
+            started = self._targets.setdefault(key, Future())
+        if first:
+            try:
+                target = targets.get(name, **options)
+                target.start()
+                started.set_result(target)
+            except Exception as failure:
+                started.set_exception(failure)
+        try:
+            return started.result()
+        except Unavailable as reason:
+            raise pytest.skip.Exception(str(reason)) from None
+
+    def begin(self, tests):
+        """Have these tests run in the background."""
+        # First the firmware is built for all of them, so that no test waits for another's.
+        for name, options in {str(test.target): test.target for test in tests}.values():
+            self._pool.submit(self.get, name, options)
+        for test in tests:
+            self._begun[test] = self._pool.submit(test.run_script)
 
     def result(self, test):
         """Return the Result of the script of a DeviceTest."""
-        if not test.emulated:
-            return test.run_script()
-        if self._queue is None:
-            items = test.session.items
-            self._queue = deque(i for i in items if isinstance(i, DeviceTest) and i.emulated)
-        while self._queue and len(self._begun) <= os.cpu_count():
-            begun = self._queue.popleft()
-            self._begun[begun] = self._pool.submit(begun.run_script)
-        return self._begun.pop(test).result()
+        return self._begun.pop(test).result() if test in self._begun else test.run_script()
 
     def stop(self):
         self._pool.shutdown(wait=False, cancel_futures=True)
         child.kill_all()  # after Ctrl-C, else there is none
         self._pool.shutdown()
-        for target in self._targets.values():
-            if isinstance(target, targets.Target):
-                target.stop()
+        for started in self._targets.values():
+            if started.done() and not started.exception():
+                started.result().stop()
 
 
 class DeviceFile(pytest.File):
@@ -140,15 +170,15 @@ class DeviceFile(pytest.File):
         tests = [n for n in tree.body if isinstance(n, functions) and n.name.startswith("test_")]
         for node in tests:
             others = [other for other in tests if other is not node]
-            for name, variant, options, head in _variants(self.config):
+            for target, name, variant in _variants(self.config, self.path.stem):
                 yield DeviceTest.from_parent(
                     self,
-                    name=f"{node.name}[{variant}]",
+                    name=f"{node.name}[{name}]",
                     node=node,
                     source=_without(self.lines, others),
-                    target=(name, options),
-                    variant=variant,
-                    head=head + _HARNESS,
+                    target=(target, variant.options),
+                    variant=name,
+                    head=variant.head + _HARNESS,
                 )
 
 
@@ -160,7 +190,6 @@ class DeviceTest(pytest.Item):
         self.line = node.lineno
         self.needs = _needs(node)
         self.target = target
-        self.emulated = target[0] in _EMULATED
         self.variant = variant
         self.head = head
         unknown = self.needs - set(targets.FEATURES)
@@ -224,17 +253,19 @@ class DeviceFailure(Exception):
     """A device test failed; the arguments are what is known besides, and the Result."""
 
 
-def _variants(config):
-    """Yield (target, variant, options, head) of what --target and --task-py ask for."""
+def _variants(config, file):
+    """Yield (target, name, Variant) of what --target and --task-py ask for in a file."""
     wanted = config.getoption("--target")
-    name, _, port = wanted.partition("=")
+    target, _, port = wanted.partition("=")
     if port:
-        yield name, name, {"port": port}, ""
+        yield target, target, Variant({"port": port})
         return
-    for name in targets.NAMES if wanted == "all" else [wanted]:
-        for variant, (options, head) in _VARIANTS[name].items():
-            if variant.endswith("-py") or not config.getoption("--task-py"):
-                yield name, variant, options, head
+    core = file.removeprefix("test_") in _CORE
+    for target in targets.NAMES if wanted == "all" else [wanted]:
+        for name, variant in _VARIANTS[target].items():
+            wanted_too = name.endswith("-py") or not config.getoption("--task-py")
+            if wanted_too and (core or not variant.core):
+                yield target, name, variant
 
 
 def _needs(node):

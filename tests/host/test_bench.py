@@ -25,8 +25,8 @@ def tools(*args):
 def device_tests(tmp_path):
     """Return a function that runs pytest on a device test file of the given text."""
 
-    def run(text, *options):
-        file = tmp_path / "device" / "test_it.py"
+    def run(text, *options, name="test_task.py"):  # a file of the core
+        file = tmp_path / "device" / name
         file.parent.mkdir()
         file.write_text(text)
         # A second for a test that hangs, not twenty.
@@ -160,19 +160,30 @@ def wait_until(condition):
 # Device tests
 
 
-def test_a_test_runs_with_tasks_in_c_and_in_python(device_tests):
+def test_a_test_runs_with_tasks_in_c_and_in_python_and_with_power_mode(device_tests):
     text = (
         "def test_c_tasks():\n  import _asyncio\n  assert hasattr(_asyncio, 'Task')\n"
         "def test_no_c_tasks():\n  raises(ImportError, exec, 'from _asyncio import Task')\n"
+        "def test_power_mode():\n  from asyncio_alt import power_mode\n  assert power_mode()\n"
     )
     out = device_tests(text)
     outcomes = dict(re.findall(r"::(\S+) (PASSED|FAILED)", out))
     assert outcomes == {
         "test_c_tasks[unix]": "PASSED",
         "test_c_tasks[unix-py]": "FAILED",
+        "test_c_tasks[unix-power]": "PASSED",
         "test_no_c_tasks[unix]": "FAILED",
         "test_no_c_tasks[unix-py]": "PASSED",
+        "test_no_c_tasks[unix-power]": "FAILED",
+        "test_power_mode[unix]": "FAILED",
+        "test_power_mode[unix-py]": "FAILED",
+        "test_power_mode[unix-power]": "PASSED",
     }
+
+
+def test_an_optional_part_runs_with_tasks_in_c_only(device_tests):
+    out = device_tests("def test_it(): pass", name="test_part.py")
+    assert "2 passed" in out and "unix-py" not in out
 
 
 def test_task_py_leaves_out_tasks_in_c(device_tests):
@@ -187,27 +198,27 @@ def test_the_other_tests_of_a_file_are_not_sent(device_tests):
         "async def test_b():\n  pass\n"
         "def test_c():\n  help()\n  assert 'test_a' not in globals()\n"
     )
-    assert "4 passed" in device_tests(text, "-k", "test_a or test_c")
+    assert "6 passed" in device_tests(text, "-k", "test_a or test_c")
 
 
 def test_missing_feature_skips_with_the_reason(device_tests):
     out = device_tests("@needs('threads', 'pin-irq')\ndef test_it(): pass")
-    assert "2 skipped" in out and "test_it.py:2: unix has no pin-irq" in out
+    assert "3 skipped" in out and "test_task.py:2: unix has no pin-irq" in out
 
 
 def test_tasks_in_python_are_no_tasks_in_c(device_tests):
     out = device_tests("@needs('c-tasks')\ndef test_it(): pass")
-    assert "1 passed, 1 skipped" in out and "unix-py has no c-tasks" in out
+    assert "2 passed, 1 skipped" in out and "unix-py has no c-tasks" in out
 
 
 def test_feature_that_is_none_is_an_error(device_tests):
     out = device_tests("def test_a(): pass\n@needs('socket')\ndef test_b(): pass")
-    assert "1 error" in out and "test_it.py:3: needs('socket')" in out
+    assert "1 error" in out and "test_task.py:3: needs('socket')" in out
 
 
 def test_syntax_error_is_shown_with_its_line(device_tests):
     out = device_tests("def test_a(): pass\ndef test_b(: pass")
-    assert "1 error" in out and "test_it.py:2: invalid syntax" in out
+    assert "1 error" in out and "test_task.py:2: invalid syntax" in out
 
 
 def test_failure_shows_what_the_device_said_and_nothing_else(device_tests):
@@ -217,8 +228,8 @@ def test_failure_shows_what_the_device_said_and_nothing_else(device_tests):
         "---- printed on unix-py ----\n"
         "hello\n"
         "Traceback (most recent call last):\n"
-        '  File "device/test_it.py", line 6, in test_it\n'
-        '  File "device/test_it.py", line 2, in helper\n'
+        '  File "device/test_task.py", line 6, in test_it\n'
+        '  File "device/test_task.py", line 2, in helper\n'
         "ZeroDivisionError: divide by zero\n"
     ) in out
     assert "conftest" not in out and "stdin" not in out
@@ -231,7 +242,7 @@ def test_hang_fails_with_what_was_printed(device_tests):
 
 def test_script_that_exits_early_has_not_passed(device_tests):
     out = device_tests("import sys\ndef test_it(): sys.exit()")
-    assert "2 failed" in out and "the script ended before the test did" in out
+    assert "3 failed" in out and "the script ended before the test did" in out
 
 
 # Sizes
