@@ -20,7 +20,6 @@ import re
 import select
 import shutil
 import struct
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
