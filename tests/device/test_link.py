@@ -355,6 +355,7 @@ async def test_message_that_waits_survives_its_connection():
                 proxy.cut()
                 await until(lambda: b.link._conn not in (conn, None))
                 await connected(a, b)
+                await b.send("back", cut)
             for i in range(4):
                 assert await asyncio.wait_for(sub.get(), 3) == ("t", i)
             await connected(a, b)
@@ -362,6 +363,7 @@ async def test_message_that_waits_survives_its_connection():
             assert await asyncio.wait_for(sub.get(), 3) == ("t", 4)
             await drained(a)
             assert not sub.queued and [p for _, p in b.got] == list(range(5))
+            assert a.got == b.taken and a.link.refused == b.link.refused == 0
             sub.close()
 
 

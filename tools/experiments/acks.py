@@ -26,7 +26,7 @@ def by_message():
     def frame_received(self, view):
         parked = received(self, view)
         if self.due:
-            self.acknowledge()
+            self.link._acknowledge(self)
         return parked
 
     _Connection.frame_received = frame_received
@@ -39,7 +39,7 @@ def by_task():
         while True:
             await self.wanted.wait()
             self.wanted.clear()
-            self.acknowledge()
+            self.link._acknowledge(self)
 
     def connection_made(self, transport):
         self.wanted = asyncio.Event()

@@ -1,0 +1,271 @@
+"""What a Link does while it is connected: numbered messages, kept until they are acknowledged."""
+
+from .. import Lock
+from .broker import matches
+from .codec import decode, encode
+from .frame import const
+from .handshake import SIZE, Refused
+from .waiter import report
+
+try:
+    from time import ticks_diff, ticks_ms
+except ImportError:  # CPython
+    from time import monotonic
+
+    def ticks_ms():
+        return int(monotonic() * 1000)
+
+    def ticks_diff(later, earlier):
+        return later - earlier
+
+
+# The frames, by their first byte; handshake and link have others. Numbers have 16 bits.
+_DATA = const(8)  # number, acknowledgement, kind, length of topic, topic, payload
+_ACK = const(9)  # acknowledgement alone: the number before which all has been delivered
+_AGAIN = const(10)  # the number of the one that was lost, before which all has come
+
+_KIND = const(3)  # these bits are codec's
+_RETAIN = const(4)
+_HEAD = const(7)  # bytes before the topic
+
+_KEPT = const(256)  # retained topics that are taken from the peer, at most
+_TOPICS = const(32)  # topics of which it is remembered whether they are wanted
+
+
+class Messages:
+    # The part of a Link that is a sink of its broker, and that publishes what comes.
+
+    def __init__(self, broker, receive, max_size):
+        self.connected = False
+        self.delivered = self.received = self.dropped = self.resent = 0
+        self._broker = broker
+        self._receive = tuple(receive)
+        self._max_size = max(max_size + _HEAD, SIZE)  # of a frame
+        self._conn = None  # the connection, once hands are shaken
+        self._peer = bytes(8)  # the peer's session
+        # Sending
+        self._out = []  # the frames that are not acknowledged
+        self._first = 0  # the number of the first of them
+        self._written = 0  # how many of them are written to the connection
+        self._room = 0  # how many there may be; 0 if not connected
+        self._size = 0  # what a frame may have
+        self._moved = 0  # ticks of the last acknowledgement
+        self._stale = set()  # topics whose retained payload is to be sent
+        self._late = []  # (topic, payload, retain, ticket): publish_wait() waits
+        # Receiving
+        self._next = 0  # the number that is expected
+        self._delivered = 0  # up to there all is delivered
+        self._turn = Lock()  # held by a message that waits for room in the broker
+        self._wanted = {}  # topic: whether it matches `receive`
+        self._theirs = set()  # topics whose retained payload is the peer's
+
+    # The sink, as the broker knows it
+
+    def full(self):
+        return len(self._out) >= self._room or self._conn.full or self._written < len(self._out)
+
+    def put(self, topic, payload, retain=False):
+        """Sends a message. Returns 1 if it was dropped because the link is full, else 0."""
+        if retain:
+            self._theirs.discard(topic)
+        if self._late or self.full():
+            self._drop(topic, retain)
+            return 1
+        return self._post(topic, payload, retain)
+
+    def _drop(self, topic, retain):
+        if retain:
+            self._stale.add(topic)
+        else:
+            self.dropped += 1
+
+    def queue(self, topic, payload, retain, ticket):
+        """Keeps a message of publish_wait() until there is room. False if not connected."""
+        if not self._conn:
+            return False
+        if isinstance(payload, memoryview):
+            payload = bytes(payload)
+        if retain:
+            self._theirs.discard(topic)
+        self._late.append((topic, payload, retain, ticket))
+        return True
+
+    def unqueue(self, ticket):
+        for i, late in enumerate(self._late):
+            if late[3] is ticket:
+                self._late.pop(i)
+                self._drop(late[0], late[2])
+                break
+
+    def _post(self, topic, payload, retain):
+        name = topic.encode()
+        if len(name) > 255:
+            raise ValueError("topic: a link carries 255 bytes, at most")
+        kind, data = encode(payload)
+        if retain:
+            kind |= _RETAIN
+            self._stale.discard(topic)
+        n = self._first + len(self._out)
+        frame = bytearray((_DATA, n >> 8 & 255, n & 255, 0, 0, kind, len(name)))
+        frame.extend(name)
+        frame.extend(data)
+        if len(frame) > self._size:
+            self.dropped += 1
+            return 1
+        if not self._out:
+            self._moved = ticks_ms()
+        self._out.append(frame)
+        self._write(frame)
+        return 0
+
+    def _write(self, frame):
+        self._written += 1
+        n = self._delivered
+        frame[3] = n >> 8
+        frame[4] = n & 255
+        conn = self._conn
+        conn.due = False
+        conn.send(frame)
+
+    def _pump(self):
+        # There may be room.
+        conn = self._conn
+        out = self._out
+        while conn and self._written < len(out) and not conn.full:
+            self._write(out[self._written])
+        while (self._late or self._stale) and not self.full():
+            try:
+                if self._late:
+                    topic, payload, retain, ticket = self._late.pop(0)
+                    ticket.done(self)
+                else:
+                    topic = self._stale.pop()
+                    payload = self._broker._retained.get(topic, b"")
+                    retain = True
+                self._post(topic, payload, retain)
+            except Exception as er:
+                report("Exception in a link", er)
+        if not out:
+            self._changed.set()
+
+    def _got(self, number):
+        # The peer has got what was before it. Returns false if that was not sent.
+        n = number - self._first & 0xFFFF
+        if n & 0x8000:
+            return True  # older than what is known
+        if n > len(self._out):
+            return False
+        if n:
+            del self._out[:n]
+            self._first = number
+            self._written = max(self._written - n, 0)
+            self.delivered += n
+            self._moved = ticks_ms()
+            self._pump()
+        return True
+
+    def _again(self):
+        self.resent += self._written
+        self._written = 0
+        self._moved = ticks_ms()
+        self._pump()
+
+    def _renumber(self):
+        # The peer may take smaller frames than the one before it did.
+        out = [frame for frame in self._out if len(frame) <= self._size]
+        self.dropped += len(self._out) - len(out)
+        self._out = out
+        for i, frame in enumerate(out):
+            n = self._first + i
+            frame[1] = n >> 8 & 255
+            frame[2] = n & 255
+
+    # What comes
+
+    def _acknowledge(self, conn):
+        conn.due = False
+        n = self._delivered
+        conn.send(bytes((_ACK, n >> 8, n & 255)))
+
+    def _take(self, conn, view):
+        kind = view[0]
+        if kind != _DATA and kind != _ACK and kind != _AGAIN:
+            return self._control(conn, kind, len(view))
+        if conn is not self._conn:
+            return  # another one has taken its place
+        at = 3 if kind == _DATA else 1
+        if not self._got(view[at] << 8 | view[at + 1]):
+            if not conn.lossy:
+                raise Refused("it has got what was not sent")
+        elif kind == _AGAIN:
+            self._again()
+        if kind == _DATA:
+            return self._message(conn, view)
+
+    def _message(self, conn, view):
+        n = view[1] << 8 | view[2]
+        if n != self._next:
+            if not self._next - n & 0x8000:
+                conn.due = True  # it came before
+            elif not conn.lossy:
+                raise Refused("a message is missing")
+            elif not conn.asked:
+                conn.asked = True
+                conn.send(bytes((_AGAIN, self._next >> 8, self._next & 255)))
+            return
+        # From here on it counts as received, good or bad: the peer will not send it again.
+        self._next = n + 1 & 0xFFFF
+        conn.asked = False
+        kind = view[5]
+        end = _HEAD + view[6]
+        if end > len(view):
+            raise Refused("it ends within the topic")
+        topic = str(view[_HEAD:end], "utf-8")
+        wanted = self._wanted.get(topic)
+        if wanted is None:
+            wanted = any([matches(filter, topic) for filter in self._receive])
+            if len(self._wanted) >= _TOPICS:
+                self._wanted.popitem()
+            self._wanted[topic] = wanted
+        if wanted:
+            payload = decode(kind & _KIND, view[end:])
+            retain = bool(kind & _RETAIN) and self._keeps(topic, payload)
+            self.received += 1
+            if self._turn.locked() or self._blocked(topic):
+                return self._deliver(topic, payload, retain, self._next, self._peer)
+        # What is published while it is delivered acknowledges it.
+        self._delivered = self._next
+        conn.due = True
+        if wanted:
+            self._broker.publish(topic, payload, retain, self)
+        else:
+            self.dropped += 1
+
+    def _keeps(self, topic, payload):
+        # Whether a retained message is retained here.
+        theirs = self._theirs
+        if payload is None or isinstance(payload, (bytes, str)) and not payload:
+            theirs.discard(topic)
+        elif topic not in theirs:
+            if len(theirs) >= _KEPT:
+                return False
+            theirs.add(topic)
+        self._stale.discard(topic)
+        return True
+
+    def _blocked(self, topic):
+        # Whether a subscriber has no room, and would rather have the publisher wait.
+        routes = self._broker._routes
+        for sink in routes[topic] if topic in routes else self._broker._route(topic):
+            if sink is not self and sink.full() and hasattr(sink, "queue"):
+                if getattr(sink, "policy", "block") == "block":
+                    return True
+
+    async def _deliver(self, topic, payload, retain, number, session):
+        # When it is this one's turn, the connection and the peer may be others.
+        async with self._turn:
+            await self._broker.publish_wait(topic, payload, retain, self)
+        if self._peer == session:
+            self._delivered = number
+            if self._conn:
+                self._acknowledge(self._conn)
