@@ -67,6 +67,7 @@ def wires(rate=0):
     # The two ends of a line; in about one of `rate` bytes there is a fault.
     class Wire(io.IOBase):
         cut = False
+        lose = ()  # which of the next writes are lost: 0 is the first
 
         def __init__(self):
             self.data = b""
@@ -84,7 +85,9 @@ def wires(rate=0):
 
         def write(self, buf):
             n = len(buf)
-            if not self.cut:
+            lost = 0 in self.lose
+            self.lose = [i - 1 for i in self.lose]
+            if not (self.cut or lost):
                 data = bytes(buf)
                 if rate and random.randrange(rate) < n:
                     i = random.randrange(n)
@@ -184,3 +187,46 @@ async def test_line_that_is_unplugged():
             await connected(a, b)
         await drained(a)
         assert b.got == a.taken
+
+
+@needs("urandom")
+async def test_any_frame_of_the_handshake_may_be_lost():
+    for end, lost in ((0, [0]), (0, [0, 1]), (0, [1]), (0, [2]), (1, [0]), (1, [1]), (1, [0, 1])):
+        ends = wires()
+        a, b = lined(ends, keepalive=1)
+        a.link.GREETING = 60  # it does not begin anew
+        ends[end].lose = lost
+        async with b.link, a.link:
+            await connected(a, b)
+            await a.send("t", 1)
+            await drained(a)
+            assert b.got == [("t", 1)]
+
+
+@needs("urandom")
+async def test_lost_message_is_asked_for():
+    ends = wires()
+    a, b = lined(ends)
+    async with a.link, b.link:
+        await connected(a, b)
+        await a.send("t", 0)
+        await drained(a)
+        a.link.RESEND = b.link.RESEND = 60000
+        ends[0].lose = [1]
+        for i in range(1, 5):
+            await a.send("t", i)
+        await drained(a)
+        assert b.got == a.taken and 1 <= a.link.resent <= 4
+
+
+@needs("urandom")
+async def test_lost_acknowledgement_is_sent_again():
+    ends = wires()
+    a, b = lined(ends)
+    async with a.link, b.link:
+        await connected(a, b)
+        await asyncio.sleep(0.01)
+        ends[1].lose = [0]
+        await a.send("t", 0)
+        await drained(a)
+        assert b.got == a.taken and 1 <= a.link.resent <= 3

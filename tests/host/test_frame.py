@@ -307,6 +307,12 @@ def test_over_tcp(run):
             p.start_dispatch()
             await until(lambda: len(p.frames) == len(sent))
             assert p.frames == sent == peers[0].frames
+            for frame in (b"p5", b"e"):  # the second one comes while the first is parked
+                p.send_frame(frame)
+                await asyncio.sleep(0.003)
+                sent.append(frame)
+            await until(lambda: len(p.frames) == len(sent))
+            assert p.frames == sent
             for frame in (b"d", b"p4", b"close", b"after"):
                 p.send_frame(frame)
             await asyncio.wait_for(p.lost.wait(), 5)
