@@ -3,12 +3,15 @@
 import ast
 import asyncio
 import os
+import re
 import socket
 import subprocess
+import sys
 
 import pytest
 
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
+from tools import targets
 from tools.bootstrap import ROOT
 from tools.targets.unix import micropython
 
@@ -162,3 +165,16 @@ def test_micropython_that_is_killed_is_joined_again(tmp_path):
                     assert broker.publish("to/lost", 1) > 0
 
     asyncio.run(main())
+
+
+def test_example():
+    """What docs/link.md shows prints what it says, on both."""
+    example = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "link.md").read_text(), re.S)[1]
+    said = re.findall(r"print\(.*\)  # (.*)", example)
+    with targets.get("unix") as unix:
+        result = unix.run(example)
+    assert result.out.splitlines() == said, result.err
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, timeout=20
+    )
+    assert done.stdout.splitlines() == said, done.stderr
