@@ -81,8 +81,11 @@ class Target:
     def start(self):
         """Make it ready to run scripts, and find out its features."""
 
-    def run(self, source: str, timeout: float = 60) -> Result:
-        """Run a script, for at most `timeout` seconds."""
+    def run(self, source: str, timeout: float = 60, told=None) -> Result:
+        """Run a script, for at most `timeout` seconds.
+
+        told: called with each line (str) that it prints, as it comes
+        """
         raise NotImplementedError
 
     def stop(self):
@@ -96,6 +99,19 @@ class Target:
         self.stop()
 
 
+class Lines:
+    """Cuts bytes into lines as they come, and calls told(line) with each, as a str."""
+
+    def __init__(self, told):
+        self._told = told
+        self._rest = b""
+
+    def add(self, data: bytes):
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._told(line.decode(errors="replace").rstrip("\r") + "\n")
+
+
 def wanted(text: str) -> str:
     """Return what an option --target was given, for argparse, which this tells if it is none."""
     if text in (*NAMES, "all") or re.fullmatch("device=.+", text):
@@ -104,7 +120,13 @@ def wanted(text: str) -> str:
 
 
 def get(name: str, **options) -> Target:
-    """Return the target called `name`, not yet started; options are its class's own."""
+    """Return the target called `name`, not yet started; options are its class's own.
+
+    "device=PORT" is "device" with the option port.
+    """
+    name, _, port = name.partition("=")
+    if port:
+        options["port"] = port
     if name == "unix":
         from tools.targets.unix import Unix as cls
     elif name == "qemu":

@@ -3,9 +3,12 @@
 import contextlib
 import ctypes
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 from tools import Problem
 
@@ -40,6 +43,45 @@ def running(command, **options):
         finally:
             _running.remove(process)
             kill(process)
+
+
+def converse(process, data, timeout, told):
+    """Send data to a process of running(); call told(line) with each line (str) that it prints, to
+    either output, as it comes. It is killed after `timeout` seconds.
+
+    Returns what it has printed to its output and as errors (bytes), and whether it was killed.
+    """
+    lines = queue.SimpleQueue()
+
+    def read(pipe):
+        with open(pipe.fileno(), "rb", closefd=False) as binary:
+            for line in binary:
+                lines.put((pipe, line))
+        lines.put((pipe, None))
+
+    texts = {process.stdout: b"", process.stderr: b""}
+    for pipe in texts:
+        threading.Thread(target=read, args=(pipe,), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(data)
+    end = time.monotonic() + timeout
+    timed_out = False
+    reading = len(texts)
+    while reading:
+        try:
+            left = None if timed_out else max(0, end - time.monotonic())
+            pipe, line = lines.get(timeout=left)
+        except queue.Empty:
+            timed_out = True
+            kill(process)
+            continue
+        if line is None:
+            reading -= 1
+        else:
+            texts[pipe] += line
+            told(line.decode(errors="replace"))
+    process.wait()
+    return *texts.values(), timed_out
 
 
 def kill_all():

@@ -10,7 +10,7 @@ from mpremote.transport import TransportError
 from mpremote.transport_serial import SerialTransport
 
 from tools import Problem
-from tools.targets import PROBE, Result, Target
+from tools.targets import PROBE, Lines, Result, Target
 
 _RESTART = 30  # seconds that a soft reset may take
 
@@ -40,14 +40,14 @@ class Device(Target):
                 raise Problem(f"the board on {self.port}: {said[-1]}")
             self.features = self.features or frozenset(result.out.split())
 
-    def run(self, source, timeout=60):
+    def run(self, source, timeout=60, told=None):
         begin = time.monotonic()
         out = err = b""
         try:
             self._board.enter_raw_repl(timeout_overall=_RESTART)  # with a soft reset
             self._board.exec_raw_no_follow(source)
             end = time.monotonic() + timeout
-            out = self._read(end)
+            out = self._read(end, told and Lines(told).add)
             err = self._read(end)
             timed_out = not err.endswith(b"\4")
         except (TransportError, OSError) as error:
@@ -61,12 +61,14 @@ class Device(Target):
     def stop(self):
         self._board.close()
 
-    def _read(self, end):
-        """Read up to the next Ctrl-D, or what comes before the end."""
+    def _read(self, end, told=None):
+        """Read up to the next Ctrl-D, or what comes before the end, and tell of each byte."""
         data = b""
         while not data.endswith(b"\4") and time.monotonic() < end:
             if self._board.serial.in_waiting:
                 data += self._board.serial.read(1)
+                if told:
+                    told(data[-1:])
             else:
                 time.sleep(0.001)
         return data

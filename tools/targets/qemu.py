@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from tools import Unavailable, firmware
-from tools.targets import PATIENCE, Result, Target
+from tools.targets import PATIENCE, Lines, Result, Target
 from tools.targets.child import running
 
 # Where QEMU puts a script: in memory that the firmware does not use. Sent through the UART it
@@ -42,7 +42,7 @@ class Qemu(Target):
             raise Unavailable("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
         self.firmware = firmware.build("qemu", **self.options)
 
-    def run(self, source, timeout=60):
+    def run(self, source, timeout=60, told=None):
         """Run a script for at most `timeout` seconds of the processor's time."""
         begin = time.monotonic()
         command = ["qemu-system-arm", "-machine", "mps2-an385", "-kernel", self.firmware]
@@ -64,7 +64,7 @@ class Qemu(Target):
             ok = timed_out = False
             try:
                 repl.send(_RUN.format(_SCRIPT, len(data)))
-                repl.read_until(b"\4")
+                repl.read_until(b"\4", told and Lines(told).add)
                 out = repl.text()
                 repl.read_until(b"\4")
                 err = repl.text().replace(_FRAME, "", 1)
@@ -100,11 +100,14 @@ class _Repl:
         self._in.write(line.encode() + b"\4")
         self.read_until(b"OK")
 
-    def read_until(self, mark):
-        """Read up to `mark`; text() returns what came before it."""
+    def read_until(self, mark, told=None):
+        """Read up to `mark`, and tell of what comes; text() returns what came before it."""
         self._read = b""
         while mark not in self._read:
-            self._read += self._some()
+            data = self._some()
+            self._read += data
+            if told:
+                told(data)
         self._read, _, self._ahead = self._read.partition(mark)
 
     def text(self):

@@ -68,7 +68,7 @@ class Rp2(Target):
         }
         self._paths = {name: str(path) for name, path in paths.items()}
 
-    def run(self, source, timeout=60, stimuli=()):
+    def run(self, source, timeout=60, told=None, stimuli=()):
         """Run a script for at most `timeout` seconds, simulated or of the processor's time."""
         begin = time.monotonic()
         deadline = begin + PATIENCE * timeout
@@ -78,7 +78,10 @@ class Rp2(Target):
             with self._emulator() as emulator:
                 for kind, *record in emulator.records({**self._paths, **script}, deadline):
                     if kind == "out":
-                        out += _text(record[0])
+                        text = _text(record[0])
+                        out += text
+                        if told:
+                            told(text)
                     elif kind == "event":
                         events.append(tuple(record))
                     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools import Problem
 from tools.targets import PROBE, Result, Target
-from tools.targets.child import kill, running
+from tools.targets.child import converse, kill, running
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,14 +38,17 @@ class Unix(Target):
             raise Problem(f"{self.binary} is not a working MicroPython: {said[-1]}")
         self.features = frozenset(result.out.split())
 
-    def run(self, source, timeout=60):
+    def run(self, source, timeout=60, told=None):
         begin = time.monotonic()
         timed_out = False
         command = [self.binary, *self.args]
         environment = {**os.environ, "MICROPYPATH": ":".join([*self.path, ".frozen"])}
         with running(command, cwd=self._folder.name, env=environment) as process:
             try:
-                out, err = process.communicate(source.encode(), timeout)
+                if told:
+                    out, err, timed_out = converse(process, source.encode(), timeout, told)
+                else:
+                    out, err = process.communicate(source.encode(), timeout)
             except subprocess.TimeoutExpired:
                 timed_out = True
                 kill(process)
