@@ -68,7 +68,7 @@ def make_run(pop, last, ring, objs, ticks_us):
         last = pop()
         objs[i] = last
         p[8 + i] = now
-        p[9 + i] = int(last.ph_key)
+        p[9 + i] = int(last.ph_key) & 0x3FFFFFFF
         i += 2
         if i == p[3]:
             i = 0
@@ -123,10 +123,15 @@ def _compile():
     try:
         exec(_SOURCE, _makers)
     except SyntaxError:  # this port has no machine code
-        source = _SOURCE.replace("@micropython.viper", "").replace("ptr32(int(ring))", "ring")
+        source = _SOURCE
+        for word, other in (
+            ("@micropython.viper", ""),
+            ("ptr32(int(ring))", "ring"),
+            ("int(ptr32(ring))", "ring"),
+            ("int(", "("),
+        ):
+            source = source.replace(word, other)
         exec(source, _makers)
-        _makers["address"] = lambda ring: ring
-        _makers["int"] = lambda n: n & _MASK
 
 
 def _make(maker, *args):

@@ -54,3 +54,15 @@ def test_device_tests_run_on_a_board(port):
 def test_a_port_without_a_board_is_said_so():
     with pytest.raises(Problem, match="/dev/nonexistent"):
         targets.get("device", port="/dev/nonexistent").start()
+
+
+def test_a_board_is_traced(port, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import asyncio\nasync def main():\n  await asyncio.sleep_ms(5)\nasyncio.run(main())\n"
+    )
+    for tool in (["trace", "-o", tmp_path], ["top", "--period=0.01"]):
+        command = [sys.executable, "-m", "tools", *tool, script, f"--target=device={port}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert '"main"' in (tmp_path / "trace.json").read_text()
