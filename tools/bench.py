@@ -11,9 +11,11 @@ import json
 import math
 import platform
 import re
+import socket
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich import box
@@ -58,6 +60,7 @@ class Experiment:
     figures: tuple
     args: dict = dataclasses.field(default_factory=dict)
     ours: dict = dataclasses.field(default_factory=dict)  # arguments that stock does not know
+    pair: bool = False  # two processes run it at once, one with role="send", one "receive"
 
 
 _LIMITS = ("required", "aim")
@@ -121,9 +124,50 @@ EXPERIMENTS = {
         ),
         Experiment(
             "message",
-            (Figure("64-byte message over TCP, stream / Protocol", _US, "us"),),
-            {"repeats": 1000, "size": 64},
+            (
+                Figure(
+                    "64-byte messages over TCP, bursts, stream / Protocol",
+                    _US,
+                    "us",
+                    **_of_stock(0.5, 0.33),
+                ),
+                Figure(
+                    "— to the answer to a burst of 50", _US, "answered", **_of_stock(0.71, 0.5)
+                ),
+                Figure("— each, all in all", _US, "each", **_of_stock(0.93, 0.6)),
+            ),
+            {"size": 64, "bursts": 60, "burst": 50},
             {"how": "protocol"},
+            pair=True,
+        ),
+        Experiment(
+            "message",
+            (
+                Figure("64-byte message over TCP, stream / Protocol", _US, "us"),
+                Figure("— to its answer", _US, "answered"),
+            ),
+            {"size": 64, "bursts": 1000},
+            {"how": "protocol"},
+            pair=True,
+        ),
+        Experiment(
+            "message",
+            (
+                Figure("8 KB message over TCP, stream / Protocol", _US, "us"),
+                Figure("— to its answer", _US, "answered"),
+            ),
+            {"size": 8192, "bursts": 300},
+            {"how": "protocol"},
+            pair=True,
+        ),
+        Experiment(
+            "deferred",
+            (
+                Figure(
+                    "Echo request, write in the poll / at once", _US, "us", **_of_stock(0.91, 0.8)
+                ),
+            ),
+            {"repeats": 1000, "size": 64},
         ),
     ),
     # Simulated time is exact, so one repeat tells all. The emulator has the samples of "edge" and
@@ -285,7 +329,7 @@ def main(args):
         "target": args.target,
         "micropython": micropython,
         "asyncio_alt": version(),
-        "machine": _machine() if args.target == "unix" else "an emulated RP2040",
+        "machine": machine() if args.target == "unix" else "an emulated RP2040",
         "date": datetime.date.today().isoformat(),
         "repeats": args.repeats,
         "figures": figures,
@@ -316,7 +360,8 @@ def measure(target, experiments, repeats, tell=lambda text: None) -> list[dict]:
             for side, package in PACKAGES.items():
                 tell(f"{experiment.script}, {package}")
                 more = experiment.ours if side == "ours" else {}
-                result = run(target, experiment.script, package, **experiment.args, **more)
+                how = run_pair if experiment.pair else run
+                result = how(target, experiment.script, package, **experiment.args, **more)
                 for key, values in result.items():
                     samples[i, side, key] += values if isinstance(values, list) else [values]
     return [
@@ -343,6 +388,16 @@ def run(target, script, package, **args) -> dict:
     if getattr(result, "events", None):
         values["us"] = _answers(result.events)
     return values
+
+
+def run_pair(target, script, package, **args) -> dict:
+    """As run(), in two processes at once; return what both return."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        args["port"] = s.getsockname()[1]
+    with ThreadPoolExecutor() as pool:
+        roles = ("receive", "send")
+        running = [pool.submit(run, target, script, package, role=r, **args) for r in roles]
+        return {key: value for end in running for key, value in end.result().items()}
 
 
 def _answers(events):
@@ -408,7 +463,7 @@ def _flash(console):
     return [_judged(_FLASH, base["stock"]["mpy"], base["ours"]["mpy"])]
 
 
-def _machine():
+def machine():
     try:
         model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     except OSError:
@@ -465,11 +520,16 @@ def with_tables(text: str, reports: list[dict]) -> str:
             f"| {' | '.join([figure['name'], *shown(figure)])} |" for figure in report["figures"]
         ]
         lines += ["", f"MicroPython {report['micropython']}, {report['machine']}."]
-        begin = f"<!-- figures: {report['target']} -->\n"
-        head, found, rest = text.partition(begin)
-        if found:
-            text = head + begin + "\n".join(lines) + "\n" + rest[rest.index("<!-- end -->") :]
+        text = replaced(text, f"figures: {report['target']}", "\n".join(lines))
     return text
+
+
+def replaced(text: str, name: str, by: str) -> str:
+    """Return a Markdown text with other lines between `<!-- NAME -->` and the next
+    `<!-- end -->`; unchanged without the former."""
+    begin = f"<!-- {name} -->\n"
+    head, found, rest = text.partition(begin)
+    return head + begin + by + "\n" + rest[rest.index("<!-- end -->") :] if found else text
 
 
 def figure_style():

@@ -11,11 +11,17 @@ import xml.etree.ElementTree
 
 import pytest
 
-from tools import Problem, Unavailable, bench, demo, size, source, targets
+from tools import Problem, Unavailable, bench, demo, messages, size, source, targets
 from tools.bootstrap import ROOT
 
 ATTEMPTS = 3
-BY_SCRIPT = {(e.script, e.args.get("source")): e for e in bench.EXPERIMENTS["unix"]}
+BY_SCRIPT = {
+    (
+        e.script,
+        e.args.get("source") or (e.pair and f"{e.args['size']}x{e.args.get('burst', 1)}"),
+    ): e
+    for e in bench.EXPERIMENTS["unix"]
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,7 @@ def test_no_busy_task_has_a_turn_before_the_urgent_timer(unix):
 
 
 def test_a_pass_allocates_nothing(unix):
-    assert measured(unix, "passes", None)["Allocated in a pass"]["ours"] == 0
+    assert measured(unix, "passes", False)["Allocated in a pass"]["ours"] == 0
 
 
 def test_flash_of_the_base_is_within_half_of_stock():
@@ -80,6 +86,23 @@ def test_committed_figures_hold():
     for file in bench.RESULTS.glob("*.json"):
         report = json.loads(file.read_text("utf-8"))
         assert [f["name"] for f in report["figures"] if f.get("ok") is False] == []
+
+
+def test_page_shows_the_last_table_of_messages():
+    report = json.loads((bench.RESULTS / "messages.json").read_text("utf-8"))
+    page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    assert "<!-- messages -->" in page and messages.with_table(page, report) == page
+
+
+def test_messages_measures_all_sides_and_draws_the_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(messages, "_SIZES", [16, 20000])
+    page = (ROOT / "docs" / "protocols.md").read_bytes()
+    assert messages.main(argparse.Namespace(repeats=1, folder=tmp_path)) == 0
+    report = json.loads((tmp_path / "messages.json").read_text("utf-8"))
+    assert [sides.pop("size") for sides in report["sizes"]] == [16, 20000]
+    assert all(len(sides) == 5 and min(sides.values()) > 0 for sides in report["sizes"])
+    xml.etree.ElementTree.parse(tmp_path / "messages.svg")
+    assert (ROOT / "docs" / "protocols.md").read_bytes() == page
 
 
 @pytest.mark.parametrize(
@@ -105,7 +128,7 @@ def test_demo_shows_all_variants_and_draws_the_picture(tmp_path, monkeypatch, ca
 
 
 def test_bench_writes_the_figures_and_the_same_picture_for_them(tmp_path, monkeypatch):
-    monkeypatch.setitem(bench.EXPERIMENTS, "unix", (BY_SCRIPT["passes", None],))
+    monkeypatch.setitem(bench.EXPERIMENTS, "unix", (BY_SCRIPT["passes", False],))
     readme = (ROOT / "README.md").read_bytes()
     bench.main(argparse.Namespace(target="unix", repeats=1, folder=tmp_path))
     report = json.loads((tmp_path / "unix.json").read_text("utf-8"))
