@@ -23,7 +23,7 @@ from tools import bench, targets
 from tools.bootstrap import ROOT
 
 _PAGE = ROOT / "docs" / "protocols.md"
-_SIZES = [16, 64, 256, 1024, 4096, 16384, 65536, 262144, 524288]
+_SIZES = [16, 64, 256, 1024, 4096, 16384, 65536, 524288]
 
 # What is measured: name, target, package, how.
 _SIDES = (
