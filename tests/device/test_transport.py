@@ -465,3 +465,24 @@ async def test_echo_over_tls():
         assert await p.lost() is None
         assert await served[0].lost() is None
     assert not core._streams
+
+
+@needs("sockets", "ssl")
+async def test_failed_handshake_reaches_connection_lost():
+    import binascii
+    import ssl
+
+    ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ctx.load_cert_chain(binascii.a2b_base64(CERT), binascii.a2b_base64(KEY))
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.verify_mode = ssl.CERT_REQUIRED  # and nobody is trusted
+    reports = quiet()
+    async with await serve(Echo, ctx):
+        t, p = await asyncio.create_connection(
+            Base, HOST, PORT, ssl=client, server_hostname="localhost"
+        )
+        t.write(b"abc")
+        assert isinstance(await p.lost(), OSError)
+        assert isinstance(await served[0].lost(), OSError)
+        assert p.data == served[0].data == b""
+    assert not core._streams and not reports
