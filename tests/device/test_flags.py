@@ -271,21 +271,19 @@ async def test_event_set_in_a_callback_scheduled_by_a_thread_is_noticed():
 async def test_fifty_waiting_flags_cost_a_pass_nothing():
     """Stock on unix: 1100 us a pass with a flag waiting, 2.5 us without."""
 
-    ratios = []
+    best = [10000000, 10000000]  # us: what else the PC does adds to some rounds, not to all
     for _ in range(15):
-        times = []
-        for n in (0, 50):
+        for i, n in enumerate((0, 50)):
             tasks = [create_task(ThreadSafeFlag().wait()) for _ in range(n)]
             await sleep_ms(0)
             start = time.ticks_us()
             for _ in range(300):
                 await sleep_ms(0)
-            times.append(time.ticks_diff(time.ticks_us(), start))
+            best[i] = min(best[i], time.ticks_diff(time.ticks_us(), start))
             for t in tasks:
                 t.cancel()
             await sleep_ms(0)
-        ratios.append(times[1] / times[0])
-    assert sorted(ratios)[7] <= 1.3, ratios
+    assert best[1] <= 1.3 * best[0], best
 
 
 class CountingPoller:

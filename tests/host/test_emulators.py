@@ -11,6 +11,7 @@ import pytest
 
 from tools import Unavailable, targets
 from tools.bootstrap import ROOT
+from tools.targets.child import running
 
 
 @pytest.fixture(scope="module", params=["qemu", "rp2"])
@@ -87,10 +88,7 @@ with targets.get({name!r}) as target:
     print("started", flush=True)
     target.run("while True: pass")
 """
-    pytest_ = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    with pytest_:
+    with running([sys.executable, "-c", script], cwd=ROOT) as pytest_:
         pytest_.stdout.readline()
         assert until(lambda: program in children(pytest_.pid))
         (emulator,) = children(pytest_.pid)[program]
@@ -105,13 +103,13 @@ def test_tests_that_are_interrupted_leave_no_emulator_running(sent, qemu, rp2, t
     file.write_text("def test_hang():\n  while True: pass\n")
     options = ["--target=all", "-k", "not unix", "-p", "tests.conftest", "--rootdir", tmp_path]
     command = [sys.executable, "-m", "tools", "test", *options, file]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as tests:
+    with running(command, cwd=ROOT) as tests:
         n = os.cpu_count()
         assert until(lambda: len(emulators(tests.pid)) >= min(n, 4), 60)
-        running = emulators(tests.pid)
+        left = emulators(tests.pid)
         tests.send_signal(sent)
-        assert until(lambda: not any(map(alive, running)))
-        assert tests.wait(10) != 0
+        assert until(lambda: not any(map(alive, left)))
+        assert tests.wait(60) != 0
 
 
 def emulators(parent):
