@@ -2,23 +2,19 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from .broker import Broker
+from .messages import Messages
 
 class _Carrier(Protocol):
     calls: bool
     lossy: bool
     async def open(self, factory: Callable[[], Any]) -> Any: ...
 
-class Link:
+class Link(Messages):
     GREETING: float
     BACKOFF: tuple[float, float]
     RESEND: int
     name: str
     carrier: _Carrier
-    connected: bool
-    delivered: int
-    received: int
-    dropped: int
-    resent: int
     refused: int
     def __init__(
         self,
@@ -38,7 +34,3 @@ class Link:
     async def __aexit__(self, *exc: object) -> None: ...
     async def wait_connected(self) -> None: ...
     async def drain(self) -> None: ...
-    def full(self) -> bool: ...
-    def put(self, topic: str, payload: Any, retain: bool = False) -> int: ...
-    def queue(self, topic: str, payload: Any, retain: bool, ticket: Any) -> bool: ...
-    def unqueue(self, ticket: Any) -> None: ...
