@@ -85,10 +85,11 @@ def records():
         key = p[_HEAD + 1 + i]
         task = objs[i]
         what = objs[i + 1]
-        if task and what == _HANDED_ON:
+        told = task and isinstance(what, int)  # else it is a run, if there is a task
+        if told and what == _HANDED_ON:
             handed_on[key] = now
             continue
-        begin = now if task else now - ((t - key) & _MASK)
+        begin = now if task else max(0, now - ((t - key) & _MASK))
         if run:
             yield _ended(run, begin, seen)
             run = None
@@ -96,7 +97,7 @@ def records():
             if what is not None:
                 polled = now
                 yield "sleep" if what else "poll", begin, now - begin, None, None, 0
-        elif isinstance(what, int):
+        elif told:
             why = "priority flag" if what == _PRIORITY else "flag"
             seen[task] = now, why
             yield "wake", now, 0, task, why, 0
@@ -142,7 +143,7 @@ def name(task):
 def stats():
     """Sums up what is in the ring: returns a dict with us, the time from the oldest event to the
     newest; sleep, how much of it the loop waited; and tasks, a dict from names of coroutines to
-    lists: how many tasks, how many runs, us of them all, us of the longest, median and longest us
+    tuples: how many tasks, how many runs, us of them all, us of the longest, median and longest us
     that one was ready before it ran."""
     tasks = {}
     end = sleep = 0
