@@ -60,26 +60,34 @@ def converse(process, data, timeout, told):
         lines.put((pipe, None))
 
     texts = {process.stdout: b"", process.stderr: b""}
-    for pipe in texts:
-        threading.Thread(target=read, args=(pipe,), daemon=True).start()
-    with contextlib.suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(data)
-    end = time.monotonic() + timeout
+    threads = [threading.Thread(target=read, args=(pipe,), daemon=True) for pipe in texts]
+    for thread in threads:
+        thread.start()
     timed_out = False
-    reading = len(texts)
-    while reading:
-        try:
-            left = None if timed_out else max(0, end - time.monotonic())
-            pipe, line = lines.get(timeout=left)
-        except queue.Empty:
-            timed_out = True
-            kill(process)
-            continue
-        if line is None:
-            reading -= 1
-        else:
-            texts[pipe] += line
-            told(line.decode(errors="replace"))
+    try:
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(data)
+        end = time.monotonic() + timeout
+        reading = len(texts)
+        while reading:
+            try:
+                left = None if timed_out else max(0, end - time.monotonic())
+                pipe, line = lines.get(timeout=left)
+            except queue.Empty:
+                timed_out = True
+                kill(process)
+                continue
+            if line is None:
+                reading -= 1
+            else:
+                texts[pipe] += line
+                told(line.decode(errors="replace"))
+    except BaseException:
+        kill(process)  # so that nothing reads on from pipes that the caller closes
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
     process.wait()
     return *texts.values(), timed_out
 
