@@ -375,8 +375,10 @@ async def test_thread_ends_it_when_flags_and_streams_are_all_that_waits():
     import socket
 
     def thread():
+        nonlocal n
         for _ in range(5):
             time.sleep_ms(30)
+            n += 1
             flag.set()
 
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -386,8 +388,9 @@ async def test_thread_ends_it_when_flags_and_streams_are_all_that_waits():
         s = sleeping(streams=True)
         if streams:
             create_task(reading(udp))
+        n = 0
         _thread.start_new_thread(thread, ())
-        for _ in range(5):
+        while n < 5:
             await flag.wait()
         stats = s.stats()
         assert 0 < stats["asleep_ms"] and stats["sleeps"] < 60, stats
