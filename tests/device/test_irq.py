@@ -645,14 +645,14 @@ async def test_block_takes_no_memory_turn_by_turn():
     for _ in range(3):
         fire()
         fire()  # is kept
-        await sleep_ms(1)
+        await sleep_ms(5)
     gc.collect()
     gc.disable()
     before = gc.mem_alloc()
     for _ in range(50):
         fire()
         fire()
-        await sleep_ms(1)
+        await sleep_ms(5)
     after = gc.mem_alloc()
     gc.enable()
     t.cancel()

@@ -227,6 +227,7 @@ async def test_filters_at_both_ends():
         assert b.link.dropped == 1 and a.link.dropped == 5
 
 
+@needs("sockets")
 def test_bad_arguments():
     broker = Broker()
     for name, wrong, exc in (
