@@ -305,7 +305,9 @@ class Broker:
         if _Lease and isinstance(payload, _Lease):
             payload = bytes(payload.view)
         if payload is None or isinstance(payload, (bytes, str)) and not payload:
-            self._retained.pop(topic, None)
+            if topic in self._retained:
+                self._retained[topic] = None  # a dict of MicroPython's holds on to what it had
+                del self._retained[topic]
         else:
             self._retained[topic] = payload
 
