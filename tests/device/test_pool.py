@@ -44,6 +44,7 @@ async def test_every_subscriber_has_the_same_buffer_until_the_last_is_done():
     assert pool.leased() == 0
 
 
+@needs("pc")
 async def test_buffer_that_no_queue_takes_is_free_again_at_once():
     broker = Broker()
     pool = Pool(1, 4)
@@ -75,6 +76,7 @@ async def test_dropped_messages_give_their_buffers_back():
         assert pool.leased() == 0 and pool.refused == 0
 
 
+@needs("pc")
 async def test_close_gives_back_what_the_task_has():
     broker = Broker()
     pool = Pool(1, 4)
@@ -85,6 +87,7 @@ async def test_close_gives_back_what_the_task_has():
     assert pool.leased() == 0
 
 
+@needs("pc")
 async def test_waiting_for_the_next_message_gives_the_buffer_back():
     broker = Broker()
     pool = Pool(1, 4)
@@ -103,6 +106,7 @@ async def test_waiting_for_the_next_message_gives_the_buffer_back():
     await task
 
 
+@needs("pc")
 async def test_pressure_and_refusal():
     broker = Broker()
     pool = Pool(4, 4)
@@ -142,6 +146,7 @@ async def test_who_keeps_a_buffer_is_named():
     assert pool.holders() == [] and pool.leased() == 0
 
 
+@needs("pc")
 async def test_publish_wait_with_a_lease():
     broker = Broker()
     pool = Pool(4, 4)
@@ -162,6 +167,7 @@ async def test_publish_wait_with_a_lease():
     assert pool.leased() == 0
 
 
+@needs("pc")
 async def test_lease_is_published_once_and_kept_as_a_copy():
     broker = Broker()
     pool = Pool(1, 4)
@@ -174,6 +180,7 @@ async def test_lease_is_published_once_and_kept_as_a_copy():
     assert broker.subscribe("a").get_nowait() == ("a", b"ab")
 
 
+@needs("pc")
 async def test_sinks_get_the_bytes():
     class Sink:
         def put(self, topic, payload, retain):
@@ -193,6 +200,7 @@ async def test_sinks_get_the_bytes():
     assert pool.leased() == 0 and broker.retained() == []
 
 
+@needs("pc")
 async def test_bad_arguments_are_named():
     for count, nbytes, name in ((0, 4, "count"), ("1", 4, "count"), (1, 0, "nbytes")):
         raises(ValueError, Pool, count, nbytes, match=name)

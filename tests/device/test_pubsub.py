@@ -80,6 +80,7 @@ MATCHES = (
 )
 
 
+@needs("pc")
 def test_filters_match_as_in_mqtt():
     broker = Broker()
     got = []
@@ -99,6 +100,7 @@ def test_filters_match_as_in_mqtt():
         assert not broker._root
 
 
+@needs("pc")
 def test_what_is_no_filter_and_no_topic():
     broker = Broker()
     for filter in ("", "sport/tennis#", "sport/tennis/#/ranking", "sport+", "#/a", "a/b+/c", "##"):
@@ -115,7 +117,7 @@ def test_what_is_no_filter_and_no_topic():
     assert broker.published == 0 and broker.sinks() == [] and not broker._root
 
 
-@needs("sockets")  # that is, enough memory
+@needs("pc")
 def test_length_of_topics_is_limited_as_in_mqtt():
     broker = Broker()
     for text in ("x" * 65536, "\u00e9" * 32768, "\U0001f600" * 16384):
@@ -134,6 +136,7 @@ def test_many_levels_need_no_stack():
     assert got == [1] * 4
 
 
+@needs("pc")
 async def test_bad_arguments_are_named():
     broker = Broker()
     raises(ValueError, lambda: broker.subscribe("a", policy="drop"), match="policy")
@@ -147,6 +150,7 @@ async def test_bad_arguments_are_named():
     await araises(ValueError, broker.publish_wait("a/#", 1), match="topic")
 
 
+@needs("pc")
 def test_nodes_looked_at_do_not_grow_with_filters_that_do_not_match():
     looks = [0]
 
@@ -183,6 +187,7 @@ def test_nodes_looked_at_do_not_grow_with_filters_that_do_not_match():
 # Policies and the rating
 
 
+@needs("pc")
 def test_rating_of_no_subscriber_and_of_functions():
     broker = Broker()
     assert broker.publish("a", 1) == 0.0
@@ -232,6 +237,7 @@ def test_rating_is_the_share_of_subscribers_that_were_full():
         assert broker.publish("a", 0) == 1.0
 
 
+@needs("pc")
 def test_ring_wraps():
     broker = Broker()
     for policy in ("drop_old", "drop_new", "block", "latest"):
@@ -258,6 +264,7 @@ def test_ring_wraps():
 # Delivery
 
 
+@needs("pc")
 def test_delivery_is_in_the_order_of_subscription():
     broker = Broker()
     got = []
@@ -294,6 +301,7 @@ async def test_raising_subscriber_is_reported_and_the_others_get_the_message():
     assert "bad sink" in reports.got[1]["message"]
 
 
+@needs("pc")
 def test_subscribers_that_come_and_go_inside_a_delivery():
     broker = Broker()
     got = []
@@ -321,6 +329,7 @@ def test_subscribers_that_come_and_go_inside_a_delivery():
     assert len(broker.sinks()) == 2
 
 
+@needs("pc")
 def test_new_retained_message_and_new_subscriber_inside_its_delivery():
     broker = Broker()
     got = []
@@ -334,6 +343,7 @@ def test_new_retained_message_and_new_subscriber_inside_its_delivery():
     assert got == [1], got
 
 
+@needs("pc")
 def test_closed_subscribers_leave_nothing():
     broker = Broker()
     filters = ["a", "a/b", "a/#", "#", "+/b/+/#", "a/b/c/d", "/", "a"]
@@ -350,6 +360,7 @@ def test_closed_subscribers_leave_nothing():
     assert [s.queued for s in subs] == [0] * 8
 
 
+@needs("pc")
 def test_topics_in_any_number():
     broker = Broker()
     got = []
@@ -387,6 +398,7 @@ def test_retained_messages():
     assert taken(broker.subscribe("a/x")) == [0]
 
 
+@needs("pc")
 def test_more_retained_messages_than_room():
     broker = Broker()
     for i in range(5):
@@ -423,6 +435,7 @@ async def test_get_and_iteration():
     await araises(Closed, sub.get())
 
 
+@needs("pc")
 async def test_context_manager_closes():
     broker = Broker()
     async with broker.subscribe("a") as sub:
@@ -509,6 +522,7 @@ async def test_publish_wait_waits_for_room_and_loses_nothing():
         await task
 
 
+@needs("pc")
 async def test_rating_of_publish_wait():
     broker = Broker()
     assert await broker.publish_wait("a", 1) == 0.0
@@ -526,6 +540,7 @@ async def test_rating_of_publish_wait():
     assert await task == 0.5
 
 
+@needs("pc")
 async def test_publish_wait_waits_for_none_but_block():
     broker = Broker()
     for policy in ("drop_old", "drop_new", "latest"):
@@ -556,6 +571,7 @@ async def test_publish_wait_is_fair_and_publish_does_not_push_in():
         await task
 
 
+@needs("pc")
 async def test_slow_subscriber_keeps_the_message_from_no_other():
     broker = Broker()
     slow = broker.subscribe("a", maxlen=1, policy="block")
@@ -591,6 +607,7 @@ async def test_cancelled_publish_wait_leaves_nothing():
             assert taken(other)[-1] == 2
 
 
+@needs("pc")
 async def test_close_lets_publish_wait_go_on():
     broker = Broker()
     sub = broker.subscribe("a", maxlen=1, policy="block")
@@ -603,6 +620,7 @@ async def test_close_lets_publish_wait_go_on():
     assert sub.dropped == 3 and broker.dropped == 3 and broker.published == 3
 
 
+@needs("pc")
 async def test_room_made_inside_the_same_delivery():
     # The subscriber after the full one makes room in it, or closes it.
     broker = Broker()
@@ -633,6 +651,7 @@ class Sink:
         return self.rating == 1
 
 
+@needs("pc")
 async def test_sinks():
     broker = Broker()
     sink = Sink()
@@ -665,6 +684,7 @@ async def test_sinks():
     raises(ValueError, broker.detach, "a/#", sink, match="sink")
 
 
+@needs("pc")
 async def test_publish_wait_waits_for_a_sink_that_queues():
     class Queueing(Sink):
         def queue(self, topic, payload, retain, ticket):
@@ -692,6 +712,7 @@ async def test_publish_wait_waits_for_a_sink_that_queues():
 # Counters
 
 
+@needs("pc")
 def test_every_message_is_accounted_for():
     broker = Broker()
     subs = [broker.subscribe("a/#", maxlen=2, policy=p) for p in pubsub.channel.POLICIES]

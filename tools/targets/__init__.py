@@ -11,6 +11,7 @@ FEATURES = {
     "files": "a file system that can be written to",
     "hwirq": "the module hwirq of ports/qemu",
     "lightsleep": "machine.lightsleep",
+    "pc": "the speed and the memory of a PC, for what is the same on every target",
     "pin-irq": "interrupts, hard or soft, from machine.Pin or its like",
     "schedule": "micropython.schedule",
     "sockets": "the socket module, and a network with at least 127.0.0.1",
@@ -31,6 +32,7 @@ HIDE_C_TASKS = "import sys\nsys.modules['_asyncio'] = sys\n"
 
 # A script that prints the features that it finds; "emu" is not for it to see.
 PROBE = """
+import sys
 def has(module, name=None, sub=None):
     try:
         obj = __import__(module)
@@ -45,6 +47,7 @@ for feature, have in (
     ("files", True),
     ("hwirq", has("hwirq")),
     ("lightsleep", has("machine", "lightsleep")),
+    ("pc", sys.platform in ("linux", "darwin")),
     ("pin-irq", has("machine", "Pin", "irq")),
     ("schedule", has("micropython", "schedule")),
     ("sockets", has("socket")),
