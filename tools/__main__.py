@@ -16,6 +16,7 @@ TOOLS = {
     "frames": "measure FramedProtocol on CPython beside its streams",
     "messages": "measure messages to another process, with streams and with a Protocol",
     "soak": "serve clients that behave badly, and see what is left",
+    "pubsub": "measure publish/subscribe, beside trio and a set of queues",
     "size": "bytes of flash and heap of each module, beside stock asyncio",
     "trace": "record what a script's tasks do, and draw it",
     "top": "watch a script's tasks while it runs",

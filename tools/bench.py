@@ -270,6 +270,19 @@ EXPERIMENTS = {
             {"mode": "protocol"},
         ),
         Experiment(
+            "publish",
+            (
+                Figure("Publish to a function (stock: agents)", _US, "function", required=150),
+                Figure("Publish to a waiting priority task", _US, "task", required=310),
+            ),
+            {"count": 20},
+        ),
+        Experiment(
+            "publisher",
+            (Figure("Publish in a hard interrupt (stock: flag)", _US, "us", worst, required=60),),
+            {"count": 20},
+        ),
+        Experiment(
             "heap",
             (Figure("Heap for tasks that sleep, frozen", _BYTES, "bytes", **_of_stock(1.25, 1)),),
         ),

@@ -1,5 +1,6 @@
-# Publishes n messages to some consumers, one task each; when one of them is full the others may
-# run. As channels of trio, queues (agents), and the broker do it. On CPython and MicroPython.
+# Publishes n messages to some consumers, one task each; while one of them is full the others may
+# run. With trio's channels, with a set of queues (agents), and with asyncio_alt's broker; on
+# CPython and MicroPython.
 
 import sys
 
@@ -141,9 +142,5 @@ def main_ours(n, consumers, wait, maxlen=0):
     return got[0]
 
 
-def measure(which, *args):
-    return {"got": globals()["main_" + which](*args)}
-
-
-if len(sys.argv) > 2:
-    print(measure(sys.argv[1], *[int(a) for a in sys.argv[2:]]))
+program, *numbers = sys.argv[1:]
+print(globals()["main_" + program](*map(int, numbers)))

@@ -73,9 +73,9 @@ def measure(package, count):
             broker.subscribe("a/task", queue)
         aio.create_task(take(queue))
         await aio.sleep_ms(1)
+        gc.collect()
         for topic in ("a/function", "a/task"):
             for _ in range(count + 1):
-                gc.collect()
                 taken.clear()
                 wait = taken.wait()
                 broker.publish(topic, time.ticks_us())

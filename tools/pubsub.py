@@ -1,0 +1,202 @@
+"""Measure publish/subscribe: beside trio's channels, and what it takes on a Pico.
+
+Publishes 100,000 messages to 0, 1 and 2 consumers with each program of
+tools/experiments/fanout.py: the processor time of the whole process, less that of one that
+publishes nothing. Measures what subscriptions that do not match cost, on the unix port, and the
+heap, on an emulated Pico. Writes benchmarks/pubsub.json and the tables of docs/pubsub.md.
+
+With --day, sends the messages of a day, one for each second of it, and shows what they leave of
+the heap; fails if it is less than before.
+"""
+
+import datetime
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+
+from tools import Problem, bench, targets
+from tools.bootstrap import ROOT
+from tools.targets.unix import micropython
+
+DOC = ROOT / "docs" / "pubsub.md"
+_SCRIPT = Path(__file__).with_name("experiments") / "fanout.py"
+_MESSAGES = 100_000
+_MAXLEN = 32
+_FILTERS = (0, 10, 100, 1000)
+_REQUIRED = 0.2  # of trio's processor time, with a consumer or two
+
+# (name in the JSON, what docs call it, runs on MicroPython, program of fanout.py, arguments)
+PROGRAMS = (
+    ("trio", "trio", False, "trio", ()),
+    ("agents", "agents, MicroPython", True, "agents", ()),
+    ("micropython", "asyncio_alt, MicroPython", True, "ours", (_MAXLEN,)),
+    ("ours", "asyncio_alt, CPython", False, "ours", (_MAXLEN,)),
+)
+
+
+def add_arguments(parser):
+    parser.add_argument(
+        "--repeats", type=bench.repeats, default=5, metavar="N", help="(default: 5)"
+    )
+    parser.add_argument("--day", choices=("unix", "qemu", "rp2"), help="(see above)")
+    parser.add_argument("--messages", type=int, default=86_400, help="of the day (default: 86400)")
+    parser.add_argument(
+        "-o",
+        dest="folder",
+        type=Path,
+        default=bench.RESULTS,
+        metavar="DIR",
+        help="write the JSON there, and leave docs/pubsub.md as it is",
+    )
+
+
+def main(args):
+    console = Console()
+    if args.day:
+        left = day(args.day, args.messages)
+        console.print(left)
+        before, after = left["largest free before and after"]
+        return 0 if after >= before else 1
+    with targets.get("rp2") as rp2:
+        footprint = bench.run(rp2, "footprint", "asyncio_alt")
+        rp2_version = bench.micropython_version(rp2)
+    with targets.get("unix") as unix:
+        filters = bench.run(unix, "filters", "asyncio_alt", counts=_FILTERS)
+        unix_version = bench.micropython_version(unix)
+    runs = fan_out(args.repeats, _MESSAGES)
+    report = {
+        "target": "pubsub",
+        "micropython": unix_version,
+        "micropython of the Pico": rp2_version,
+        "python": sys.version.split()[0],
+        "trio": version("trio"),
+        "machine": bench._machine(),
+        "date": datetime.date.today().isoformat(),
+        "repeats": args.repeats,
+        "figures": figures(runs),
+        "runs": runs,
+        "filters": {"counts": _FILTERS, **filters},
+        "heap on the Pico": footprint["bytes"],
+    }
+    args.folder.mkdir(parents=True, exist_ok=True)
+    file = args.folder / "pubsub.json"
+    file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if args.folder == bench.RESULTS:
+        DOC.write_text(with_tables(DOC.read_text("utf-8"), report), "utf-8")
+    for figure in report["figures"]:
+        console.print(figure["name"], *bench.shown(figure))
+    console.print(f"Written: {file}")
+    return 1 if any(figure["ok"] is False for figure in report["figures"]) else 0
+
+
+def day(target, messages) -> dict:
+    """Return what so many messages leave of a target's heap."""
+    with targets.get(target) as board:
+        text = (_SCRIPT.with_name("day.py")).read_text()
+        call = f"\nimport json\nprint(json.dumps(measure('asyncio_alt', {messages})))\n"
+        result = board.run(text + call, 3600)
+    if not result.ok:
+        raise Problem(f"the day is not over on {target}: {result.err.strip() or 'no time left'}")
+    return json.loads(result.out)
+
+
+def fan_out(repeats, messages, programs=PROGRAMS) -> list[dict]:
+    """Run programs; return the processor time of each publish, in us, and what was got."""
+    runs = []
+    for consumers in (0, 1, 2):
+        for wait in (0, 1):
+            us = {name: [] for name, *_ in programs}
+            got = {}
+            for _ in range(repeats):
+                for name, _, on_micropython, program, more in programs:
+                    rest = (consumers, wait, *more)
+                    spent, got[name] = _spent(on_micropython, program, messages, *rest)
+                    idle, _ = _spent(on_micropython, program, 0, *rest)
+                    us[name].append((spent - idle) * 1e6 / messages)
+            runs.append(
+                {
+                    "consumers": consumers,
+                    "wait": bool(wait),
+                    "us": {name: round(statistics.median(each), 2) for name, each in us.items()},
+                    "got": got,
+                }
+            )
+    return runs
+
+
+def _spent(on_micropython, *args):
+    # The processor time of a run in seconds, and how many messages arrived.
+    binary = micropython() if on_micropython else sys.executable
+    path = {"MICROPYPATH": f"{ROOT}:.frozen", "PYTHONPATH": str(ROOT)}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [binary, _SCRIPT, *map(str, args)],
+        env={**os.environ, **path},
+        capture_output=True,
+        text=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise Problem(f"{args}: {done.stderr.strip()}")
+    return sum(after[:2]) - sum(before[:2]), int(done.stdout)
+
+
+def figures(runs) -> list[dict]:
+    """Return ours on CPython beside trio, as the figures of tools bench."""
+    found = []
+    for run in runs:
+        how = "waiting for room" if run["wait"] else "dropping"
+        ratio = run["us"]["ours"] / run["us"]["trio"]
+        required = _REQUIRED if run["consumers"] else None
+        found.append(
+            {
+                "name": f"Publish to {run['consumers']}, {how}",
+                "unit": "µs",
+                "stock": run["us"]["trio"],
+                "ours": run["us"]["ours"],
+                "ratio": float(f"{ratio:.2g}"),
+                "required": required,
+                "limits are for": "ratio",
+                "ok": None if required is None else ratio <= required,
+            }
+        )
+    return found
+
+
+def with_tables(text, report) -> str:
+    """Return docs/pubsub.md with its tables brought up to date."""
+    names = [title for _, title, *_ in PROGRAMS]
+    fan = [f"| µs of processor time | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
+    for run, figure in zip(report["runs"], report["figures"], strict=True):
+        cells = []
+        for name, *_ in PROGRAMS:
+            share = run["got"][name] / max(1, run["consumers"]) / _MESSAGES
+            lost = f" ({share:.0%})" if run["consumers"] and not run["wait"] else ""
+            cells.append(f"{bench.number(run['us'][name])}{lost}")
+        fan.append(f"| {figure['name']} | {' | '.join(cells)} |")
+    fan += [
+        "",
+        f"trio {report['trio']} on CPython {report['python']}, MicroPython "
+        f"{report['micropython']}, {report['machine']}; medians of {report['repeats']} runs.",
+    ]
+    filters = report["filters"]
+    match = [
+        f"| other filters | {' | '.join(map(str, filters['counts']))} |",
+        "| --- |" + " ---: |" * len(filters["counts"]),
+        f"| first publish, µs | {' | '.join(map(bench.number, filters['first']))} |",
+        f"| next ones, µs | {' | '.join(map(bench.number, filters['next']))} |",
+    ]
+    heap = ["| on a Pico, frozen | bytes of heap |", "| --- | ---: |"]
+    heap += [f"| {name} | {bench.number(value)} |" for name, value in report["heap on the Pico"]]
+    for mark, lines in (("fan", fan), ("match", match), ("heap", heap)):
+        begin = f"<!-- {mark} -->\n"
+        head, _, rest = text.partition(begin)
+        text = head + begin + "\n".join(lines) + "\n" + rest[rest.index("<!-- end -->") :]
+    return text
