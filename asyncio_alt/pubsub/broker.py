@@ -206,7 +206,7 @@ class Broker:
         them that had no room for it, from 0.0 to 1.0.
 
         topic: str; payload: any object; retain: True to keep it for those who subscribe later,
-        None or an empty one to forget what was kept; skip: a sink that does not get it."""
+        None, b"" or "" to forget what was kept; skip: a sink that does not get it."""
         try:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
