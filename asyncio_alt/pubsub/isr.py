@@ -86,14 +86,14 @@ class Publisher(_Drain):
         """Has value published: an int or any object that is there already, a pool's Lease too.
         Returns whether there was room. May be called from a hard interrupt; never allocates."""
         i = self._in
-        self._values[i] = value
-        i += 1
-        if i == self._end:
-            i = 0
-        if i == self._out:
+        following = i + 1
+        if following == self._end:
+            following = 0
+        if following == self._out:
             self.overruns += 1
             return False
-        self._in = i
+        self._values[i] = value
+        self._in = following
         self.state = 1
         self._ring(b"\0")
         return True

@@ -164,6 +164,26 @@ async def overruns():
     assert got == sorted(got) and got[:4] == [1, 2, 3, 4]
 
 
+@needs("schedule", "pin-irq")
+async def test_publish_in_a_scheduled_callback_ends_the_sleep():
+    import micropython
+
+    def publish(n):
+        if n == 3:
+            broker.publish("a", n)
+
+    def handler(_):
+        source[0] += 1
+        micropython.schedule(publish, source[0])
+
+    source = [0]
+    broker = Broker()
+    sub = broker.subscribe("a")
+    stop = start(3000, handler)
+    assert await sub.get() == ("a", 3)
+    stop()
+
+
 async def test_values_go_ahead_of_the_ready_tasks():
     broker = Broker()
     order = []
@@ -207,6 +227,7 @@ async def test_order_room_and_overruns():
     raises(ValueError, publisher.put_from, b"123456", match="nbytes")
     await sleep_ms(5)
     assert got[3:] == [b"abc", None, b"1234"], got
+    assert not any(publisher._values)  # it holds on to nothing
     publisher.close()
     await sleep_ms(1)
     publisher.put(7)
