@@ -35,11 +35,6 @@ class _Connection(FramedProtocol):
 
     def connection_made(self, transport):
         super().connection_made(transport)
-        sock = transport.get_extra_info("socket")
-        try:
-            sock.setsockopt(6, 1, 1)  # TCP_NODELAY: small frames do not wait for each other
-        except (AttributeError, OSError):
-            pass  # there is none, or it is TLS's
         self.link._met(self)
 
     def connection_lost(self, exc):
