@@ -1,6 +1,7 @@
 """Watch the topics of a board or an MQTT broker, publish to them, record them.
 
-WHERE is mqtt://[USER:PASSWORD@]HOST[:PORT], an MQTT broker.
+WHERE is mqtt://[USER:PASSWORD@]HOST[:PORT], an MQTT broker; HOST:PORT, a board whose Link listens
+there; or a serial port such as /dev/ttyACM0, a board whose Link has Serial(uart, calls=False).
 
 In a terminal it shows a table: how often each topic is published, its last value and how old that
 is. Elsewhere it prints a line for each message.
@@ -18,7 +19,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from asyncio_alt.pubsub import Broker, matches, mqtt
+from asyncio_alt.pubsub import Broker, Link, Tcp, matches, mqtt
 from tools import Problem
 
 _WINDOW = 5  # seconds that a rate is the mean of
@@ -43,6 +44,8 @@ def add_arguments(parser):
     )
     parser.add_argument("--retain", action="store_true", help="have what is published retained")
     parser.add_argument("--record", metavar="FILE", help="append each message, as a line of JSON")
+    parser.add_argument("--secret", metavar="TEXT", default="", help="of the board's Link")
+    parser.add_argument("--baud", type=int, default=115200, metavar="N", help="(default: 115200)")
     parser.add_argument("--seconds", type=float, metavar="N", help="end after N seconds")
 
 
@@ -68,23 +71,39 @@ def main(args):
 async def _run(args, filters, record):
     broker = Broker()
     seen = Seen(record)
+    if not sys.stdout.isatty():
+        seen.on_message = lambda topic, payload: print(topic, _shown(payload), flush=True)
     for f in filters:
         broker.subscribe_call(f, seen.message)
-    sent = [topic for topic, _ in args.publish]
-    async with _joined(args.where, broker, sent, filters) as joined:
+    send = [topic for topic, _ in args.publish]
+    async with _joined(args, broker, send, filters) as joined:
         for topic, payload in args.publish:
             await broker.publish_wait(topic, payload.encode(), args.retain)
-        await _until(lambda: not joined.out.queued and joined.sent >= len(sent))
+        await joined.drain()
         if filters:
             await _watch(seen, joined, args.where, args.seconds)
 
 
 @contextlib.asynccontextmanager
-async def _joined(where, broker, send, receive):
-    """Join the broker to what WHERE names, while the context lasts."""
-    url = urlsplit(where)
-    if url.scheme != "mqtt":
-        raise Problem(f"{where} is not mqtt://HOST")
+async def _joined(args, broker, send, receive):
+    """Join the broker to what args.where names, while the context lasts."""
+    url = urlsplit(args.where)
+    host, _, port = args.where.rpartition(":")
+    if url.scheme == "mqtt":
+        joined = _mqtt(url, broker, send, receive)
+    else:
+        carrier = Tcp(host, int(port)) if host and port.isdecimal() else _Port(args)
+        joined = Link(broker, carrier, send, receive, secret=args.secret.encode())
+    async with joined:
+        try:
+            await asyncio.wait_for(_until(lambda: joined.connected), _JOINED)
+        except asyncio.TimeoutError:
+            why = f": {joined.error}" if getattr(joined, "error", None) else ""
+            raise Problem(f"no connection to {args.where}{why}") from None
+        yield joined
+
+
+def _mqtt(url, broker, send, receive):
     import aiomqtt
 
     client = aiomqtt.Client(
@@ -93,25 +112,27 @@ async def _joined(where, broker, send, receive):
         username=url.username and unquote(url.username),
         password=url.password and unquote(url.password),
     )
-    joined = mqtt.Bridge(
-        broker,
-        mqtt.AioMqtt(client),
-        send=send,
-        receive=receive,
-        qos=1,
-        policy="block",
-        retry=(0.2, 5),
+    adapter = mqtt.AioMqtt(client)
+    return mqtt.Bridge(
+        broker, adapter, send=send, receive=receive, qos=1, policy="block", retry=(0.2, 5)
     )
-    task = asyncio.create_task(joined.run())
-    try:
-        try:
-            await asyncio.wait_for(_until(lambda: joined.connected), _JOINED)
-        except asyncio.TimeoutError:
-            raise Problem(f"no connection to {where}: {joined.error}") from None
-        yield joined
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+
+
+class _Port:
+    """A carrier for a Link: a serial port."""
+
+    calls = True
+    lossy = True
+
+    def __init__(self, args):
+        self._args = args.where, args.baud
+
+    async def open(self, factory):
+        from serial_asyncio_fast import create_serial_connection
+
+        port, baud = self._args
+        loop = asyncio.get_running_loop()
+        await create_serial_connection(loop, factory, port, baudrate=baud)
 
 
 async def _until(condition):
@@ -158,7 +179,6 @@ async def _watch(seen, joined, where, seconds):
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, end.set)
     if not sys.stdout.isatty():
-        seen.on_message = lambda topic, payload: print(topic, _shown(payload), flush=True)
         await end.wait()
         return
     with Live(console=Console(), auto_refresh=False) as live:
@@ -171,11 +191,14 @@ async def _watch(seen, joined, where, seconds):
 
 
 def _shown(payload):
-    return _fields(payload).get("payload") or payload.hex(" ")
+    fields = _fields(payload)
+    return str(fields["payload"]) if "payload" in fields else payload.hex(" ")
 
 
 def _fields(payload):
-    """Return a payload as it goes into JSON: text, or else hex digits."""
+    """Return a payload as it goes into JSON: bytes that are no text as hex digits."""
+    if not isinstance(payload, bytes):
+        return {"payload": payload}
     try:
         text = payload.decode()
         if text.isprintable():

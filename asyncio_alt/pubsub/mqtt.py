@@ -3,7 +3,7 @@
 import json
 import time
 
-from .. import create_task, gather, sleep
+from .. import Event, create_task, gather, sleep
 from .broker import matches
 from .channel import Subscription
 from .waiter import report
@@ -35,7 +35,7 @@ class _Out(Subscription):
 
 
 class Bridge:
-    """Joins broker (a Broker) to an MQTT broker; run() does the work.
+    """Joins broker (a Broker) to an MQTT broker while run() runs, or in an `async with`.
 
     client: an adapter (AioMqttc, MqttAs, AioMqtt) or what has its methods. send, receive: filters
     (iterables of str) of the topics that go to MQTT, and that come from there. local, remote: what
@@ -85,6 +85,7 @@ class Bridge:
         self._qos = qos
         self._retry = retry
         self._unsent = None  # the message that is being sent
+        self._sent = Event()  # none is, and none waits
         self._echoes = []  # (topic, payload, time) of those that MQTT is to send back
         self.out = _Out(broker, "mqtt", maxlen, policy, False)
         self.connected = False
@@ -150,6 +151,22 @@ class Bridge:
             await self._client.publish(topic, payload, self._qos, retain)
             self._unsent = None
             self.sent += 1
+            if not self.out.queued:
+                self._sent.set()
+
+    async def drain(self):
+        """Waits until all that was queued is sent."""
+        while self.out.queued or self._unsent:
+            self._sent.clear()
+            await self._sent.wait()
+
+    async def __aenter__(self):
+        self._task = create_task(self.run())
+        return self
+
+    async def __aexit__(self, *exc):
+        self._task.cancel()
+        await gather(self._task, return_exceptions=True)
 
     def _echo(self, topic, payload):
         # Whether this is what we have sent ourselves.

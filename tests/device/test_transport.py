@@ -48,7 +48,7 @@ class Base(asyncio.Protocol):
     async def received(self, data):
         while not self.data.startswith(data):
             assert self.exc == "no end yet", self.exc
-            await asyncio.wait_for_ms(self.changed.wait(), 1000)
+            await asyncio.wait_for(self.changed.wait(), 10)
             self.changed.clear()
         self.data = self.data[len(data) :]
 

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -283,25 +281,6 @@ class LikeMqttAs:
         while not await self.client.publish(topic, payload, qos, retain):
             await asyncio.sleep_ms(50)
 """
-
-
-def test_topics_tool_publishes_watches_and_records(mosquitto, tmp_path):
-    where = f"mqtt://127.0.0.1:{mosquitto.port}"
-
-    def topics(*options):
-        command = [sys.executable, "-m", "tools", "topics", *options]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT)
-
-    done = topics(where, "--retain", "--publish", "a/1", "on", "--publish", "a/2", "7")
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    done = topics(where, "--retain", "--publish", "b", "no")
-    record = tmp_path / "record.jsonl"
-    done = topics(where, "--filter", "a/#", "--seconds", "1", "--record", record)
-    assert sorted(done.stdout.splitlines()) == ["a/1 on", "a/2 7"], done.stderr
-    lines = [json.loads(line) for line in record.read_text().splitlines()]
-    assert sorted((m["topic"], m["payload"]) for m in lines) == [("a/1", "on"), ("a/2", "7")]
-    done = topics(where, "--filter", "a/#/b")
-    assert done.returncode == 1 and "--filter a/#/b" in done.stderr
 
 
 @pytest.mark.parametrize(

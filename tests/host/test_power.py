@@ -37,7 +37,7 @@ def rp2():
 
 
 def run(rp2, script, stimuli=()):
-    result = rp2.run(HEAD + script, 200, stimuli)
+    result = rp2.run(HEAD + script, 200, stimuli=stimuli)
     assert result.ok, result.err or "not finished in time"
     return result
 
