@@ -18,7 +18,8 @@ from pathlib import Path
 from tools import Problem, targets
 
 _SCRIPT = Path(__file__).with_name("experiments") / "soak.py"
-_IDLE_MS = 700  # after that the server aborts
+_IDLE_MS = 1000  # after that the server aborts
+_ROUNDS = 8  # of clients, at least
 _GROWTH = 1000  # bytes: less than what a leak of one object a connection comes to
 
 
@@ -44,15 +45,17 @@ def soak(seconds):
     """Return what the server counts, "growth" (bytes), and "wrong": what clients missed."""
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
-    call = f"measure('asyncio_alt', port={port}, seconds={seconds}, idle_ms={_IDLE_MS})"
+    call = f"measure('asyncio_alt', port={port}, idle_ms={_IDLE_MS})"
     script = f"{_SCRIPT.read_text()}\nimport json\nprint(json.dumps({call}))\n"
     with targets.get("unix") as unix, ThreadPoolExecutor(9) as pool:
-        server = pool.submit(unix.run, script, seconds + 60)
-        end = time.monotonic() + seconds - 2
+        server = pool.submit(unix.run, script, seconds + 120)
+        end = time.monotonic() + seconds
         wrong = []
         some = random.Random(1)
-        while time.monotonic() < end and not server.done():
+        rounds = 0
+        while (time.monotonic() < end or rounds < _ROUNDS) and not server.done():
             # In rounds, so that there are moments without a connection.
+            rounds += 1
             clients = [some.choice(_CLIENTS) for _ in range(8)]
             running = [pool.submit(c, port, some.randrange(1, 300000)) for c in clients]
             for client, it in zip(clients, running, strict=True):
@@ -60,6 +63,9 @@ def soak(seconds):
                     it.result()
                 except (AssertionError, OSError) as error:
                     wrong.append(f"{client.__name__}: {error!r}")
+            time.sleep(0.05)
+        with contextlib.suppress(OSError), _connect(port) as s:
+            s.sendall(b"stop")
         result = server.result()
     if not result.ok:
         raise Problem(f"the server ended: {result.err or 'not in time'}")

@@ -23,7 +23,7 @@ from asyncio_alt.pubsub import Broker, Link, Tcp, matches, mqtt
 from tools import Problem
 
 _WINDOW = 5  # seconds that a rate is the mean of
-_JOINED = 10  # seconds in which there must be a connection
+_JOINED = 5  # seconds in which there must be a connection
 
 
 def add_arguments(parser):

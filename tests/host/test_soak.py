@@ -4,6 +4,6 @@ from tools import soak
 
 
 def test_clients_that_stall_reset_and_fall_silent_leave_nothing():
-    report = soak.soak(8)
+    report = soak.soak(6)
     assert report["connections"] > 20 and report["errors"] and report["aborted"]
     assert soak.missed(report) == []

@@ -6,11 +6,12 @@ import socket
 import time
 
 
-def measure(package, port, seconds, idle_ms):
-    # seconds: how long it serves; idle_ms: without data, before it aborts
+def measure(package, port, idle_ms):
+    # idle_ms: without data, before it aborts. It ends when somebody has sent "stop".
     aio = __import__(package)
     core = aio.core
     made = []  # the protocols that have a connection
+    stopped = False
     counts = {"connections": 0, "aborted": 0, "errors": 0, "lost twice": 0, "reported": 0}
 
     class Echo(aio.Protocol):
@@ -21,7 +22,10 @@ def measure(package, port, seconds, idle_ms):
             self.seen = time.ticks_ms()
 
         def data_received(self, data):
+            nonlocal stopped
             self.seen = time.ticks_ms()
+            if data == b"stop":
+                stopped = True
             self.transport.write(data)
 
         def pause_writing(self):
@@ -49,9 +53,8 @@ def measure(package, port, seconds, idle_ms):
         aio.get_event_loop().set_exception_handler(report)
         first = descriptor()
         served = 0
-        begin = time.ticks_ms()
         async with await aio.create_server(Echo, "127.0.0.1", port):
-            while made or time.ticks_diff(time.ticks_ms(), begin) < seconds * 1000:
+            while made or not stopped:
                 await aio.sleep_ms(5)
                 for it in list(made):
                     if time.ticks_diff(time.ticks_ms(), it.seen) > idle_ms:
