@@ -273,7 +273,7 @@ EXPERIMENTS = {
             "publish",
             (
                 Figure("Publish to a function (stock: agents)", _US, "function", required=150),
-                Figure("Publish to a waiting priority task", _US, "task", required=310),
+                Figure("Publish to a waiting priority task", _US, "task"),
             ),
             {"count": 20},
         ),
