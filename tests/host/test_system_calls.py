@@ -30,7 +30,7 @@ asyncio.run(main())
 def traced(tmp_path_factory):
     """Return the system calls between BEGIN and END."""
     if not shutil.which("strace"):
-        pytest.skip("there is no strace here")
+        pytest.skip("there is no strace here; Debian has it in strace")
     log = tmp_path_factory.mktemp("strace") / "log"
     try:
         with targets.get("unix", binary="strace", args=["-o", log, micropython()]) as unix:
