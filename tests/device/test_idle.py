@@ -363,7 +363,7 @@ async def test_clock_may_wrap():
     s._since = time.ticks_ms()
     assert await ticker(50, 6) <= LATE
     stats = s.stats()
-    assert 290 <= stats["asleep_ms"] + stats["awake_ms"] <= 310, stats
+    assert 290 <= stats["asleep_ms"] + stats["awake_ms"] <= 350, stats
 
 
 # What ends it

