@@ -7,8 +7,8 @@ from .. import CancelledError, Event, TimeoutError, create_task, sleep, wait_for
 from .broker import matches
 from .frame import FramedProtocol, const
 from .handshake import LAST, SIZE, Refused, answer, call
-from .messages import Messages, ticks_diff, ticks_ms
-from .waiter import report
+from .messages import Messages
+from .waiter import report, ticks_diff, ticks_ms
 
 _PING = const(11)  # frames that are no messages
 _BYE = const(12)

@@ -5,19 +5,7 @@ from .broker import matches
 from .codec import decode, encode
 from .frame import const
 from .handshake import SIZE, Refused
-from .waiter import report
-
-try:
-    from time import ticks_diff, ticks_ms
-except ImportError:  # CPython
-    from time import monotonic
-
-    def ticks_ms():
-        return int(monotonic() * 1000)
-
-    def ticks_diff(later, earlier):
-        return later - earlier
-
+from .waiter import report, ticks_ms
 
 # The frames, by their first byte; handshake and link have others. Numbers have 16 bits.
 _DATA = const(8)  # number, acknowledgement, kind, length of topic, topic, payload

@@ -1,19 +1,7 @@
 """Pool: preallocated buffers that are published by reference, without a copy."""
 
-import time
-
 from . import broker, channel
-
-try:
-    from time import ticks_diff
-    from time import ticks_ms as _ticks
-except ImportError:
-
-    def _ticks():
-        return time.monotonic_ns() // 1000000
-
-    def ticks_diff(end, start):
-        return end - start
+from .waiter import ticks_diff, ticks_ms
 
 
 class Lease:
@@ -95,7 +83,7 @@ class Pool:
         i += 1
         self._first = 0 if i == len(self._ring) else i
         lease.used = len(lease.buf)
-        lease._since = _ticks()
+        lease._since = ticks_ms()
         lease._out = True
         return lease
 
@@ -117,7 +105,7 @@ class Pool:
         """List of (name, ms) of those that have a buffer for ms (int) or longer, the longest
         first: names of subscriptions, and "publisher" for one that is not published yet."""
         found = []
-        now = _ticks()
+        now = ticks_ms()
         for lease in self._leases:
             since = ticks_diff(now, lease._since)
             if since < ms:

@@ -1,10 +1,9 @@
-"""Waiter: one task that waits until it is woken, on MicroPython and on CPython."""
+"""Waiter: one task that waits until it is woken; and the clock. On MicroPython and on CPython."""
 
 import sys
 
 if sys.implementation.name == "micropython":
-    from time import ticks_add
-    from time import ticks_ms as ticks
+    from time import ticks_add, ticks_diff, ticks_ms
 
     from .. import core
 
@@ -20,7 +19,7 @@ if sys.implementation.name == "micropython":
         t = waiter.task
         waiter.task = None
         if waiter.priority:
-            core._task_queue.push(t, ticks_add(ticks(), core._ahead))
+            core._task_queue.push(t, ticks_add(ticks_ms(), core._ahead))
         else:
             core._task_queue.push(t)
         if core._asleep:
@@ -45,6 +44,13 @@ if sys.implementation.name == "micropython":
 else:
     import asyncio
     import traceback
+    from time import monotonic_ns
+
+    def ticks_ms():
+        return monotonic_ns() // 1000000
+
+    def ticks_diff(end, start):
+        return end - start
 
     def report(message, exc):
         try:
