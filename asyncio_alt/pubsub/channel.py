@@ -73,7 +73,7 @@ class Subscription(Waiter):
         else:
             self._drop(payload)
             return 1
-        self.put(topic, payload)
+        Subscription.put(self, topic, payload)
         return 1
 
     def _drop_first(self):

@@ -26,9 +26,7 @@ def encode(payload):
 class _Out(Subscription):
     # What waits to be sent: as a payload each has (bytes, whether it is retained).
     def put(self, topic, payload, retain=False):
-        if not isinstance(payload, tuple):  # else the queue moves it on
-            payload = (encode(payload), bool(retain))
-        return super().put(topic, payload)
+        return super().put(topic, (encode(payload), bool(retain)))
 
     def queue(self, topic, payload, retain, ticket):
         return super().queue(topic, (encode(payload), bool(retain)), retain, ticket)
