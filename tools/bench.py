@@ -297,6 +297,11 @@ _MICRODOT = (
 _FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5, 1))
 
 
+def add_folder(parser, text):
+    """Give a tool that measures the option -o for a folder other than benchmarks/."""
+    parser.add_argument("-o", dest="folder", type=Path, default=RESULTS, metavar="DIR", help=text)
+
+
 def add_arguments(parser):
     parser.add_argument("--target", choices=EXPERIMENTS, default="unix", help="(default: unix)")
     parser.add_argument(
@@ -305,14 +310,7 @@ def add_arguments(parser):
         metavar="N",
         help="(default: 5; 1 on rp2, where time is simulated)",
     )
-    parser.add_argument(
-        "-o",
-        dest="folder",
-        type=Path,
-        default=RESULTS,
-        metavar="DIR",
-        help="write the JSON and the picture there, and leave README.md as it is",
-    )
+    add_folder(parser, "write the JSON and the picture there, and leave README.md as it is")
 
 
 def repeats(text):

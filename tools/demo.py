@@ -6,7 +6,6 @@ in turn. Draws a picture too.
 
 import statistics
 from collections import defaultdict
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -39,14 +38,7 @@ _PASS = f"a pass, {_FLAGS} tasks waiting for flags"
 
 
 def add_arguments(parser):
-    parser.add_argument(
-        "-o",
-        dest="folder",
-        type=Path,
-        default=bench.RESULTS,
-        metavar="DIR",
-        help="draw DIR/latency.svg (default: benchmarks)",
-    )
+    bench.add_folder(parser, "draw DIR/latency.svg (default: benchmarks)")
 
 
 def main(args):

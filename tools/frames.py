@@ -9,13 +9,12 @@ import datetime
 import json
 import platform
 import statistics
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tools.bench import RESULTS, number, repeats
+from tools.bench import add_folder, number, repeats
 from tools.experiments import frames
 
 _SCENES = (
@@ -29,9 +28,7 @@ _SIDES = ("streams", "protocols")
 
 def add_arguments(parser):
     parser.add_argument("--rounds", type=repeats, default=5, metavar="N", help="(default: 5)")
-    parser.add_argument(
-        "-o", dest="folder", type=Path, default=RESULTS, metavar="DIR", help="write the JSON there"
-    )
+    add_folder(parser, "write the JSON there")
 
 
 def main(args):

@@ -12,7 +12,6 @@ import platform
 import statistics
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -39,13 +38,8 @@ def add_arguments(parser):
     parser.add_argument(
         "--repeats", type=bench.repeats, default=5, metavar="N", help="(default: 5)"
     )
-    parser.add_argument(
-        "-o",
-        dest="folder",
-        type=Path,
-        default=bench.RESULTS,
-        metavar="DIR",
-        help="write the JSON and the picture there, and leave docs/protocols.md as it is",
+    bench.add_folder(
+        parser, "write the JSON and the picture there, and leave docs/protocols.md as it is"
     )
 
 

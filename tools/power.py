@@ -59,13 +59,8 @@ def add_arguments(parser):
         metavar=("AWAKE", "ASLEEP"),
         help=f"your board's currents (default: a Pico's, {PICO['awake']} and {PICO['asleep']})",
     )
-    parser.add_argument(
-        "-o",
-        dest="folder",
-        type=Path,
-        default=bench.RESULTS,
-        metavar="DIR",
-        help="write the JSON and the picture there, and leave docs/power.md as it is",
+    bench.add_folder(
+        parser, "write the JSON and the picture there, and leave docs/power.md as it is"
     )
 
 

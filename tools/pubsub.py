@@ -47,14 +47,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--day", choices=("unix", "qemu", "rp2"), help="(see above)")
     parser.add_argument("--messages", type=int, default=86_400, help="of the day (default: 86400)")
-    parser.add_argument(
-        "-o",
-        dest="folder",
-        type=Path,
-        default=bench.RESULTS,
-        metavar="DIR",
-        help="write the JSON there, and leave docs/pubsub.md as it is",
-    )
+    bench.add_folder(parser, "write the JSON there, and leave docs/pubsub.md as it is")
 
 
 def main(args):
