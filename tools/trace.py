@@ -4,6 +4,9 @@ In the script asyncio means asyncio_alt, and what it prints is shown. When it en
 --seconds, the newest events of its loop are written: to DIR/trace.json, which ui.perfetto.dev and
 chrome://tracing open, and to DIR/trace.svg, with a row for each task, why it ran, and for how long
 it had been ready before. Tasks that blocked the loop are named.
+
+SCRIPT is a file of the PC's, or with a colon, as :main.py, one of the board's. Without it the
+program that runs on the board is interrupted; it must have called asyncio_alt.trace.start().
 """
 
 import argparse
@@ -55,13 +58,24 @@ finally:
     DUMPED and asyncio_alt.trace.dump()
 """
 _MISSING = "#TRACE missing"
+
+# What is asked of a program that runs, which may know the package as asyncio.
+_ATTACHED = """
+import sys
+for name in ("asyncio_alt", "asyncio"):
+    trace = sys.modules.get(name + ".trace")
+    if trace:
+        trace.stop()
+        trace.dump()
+        break
+"""
 _LIMIT = 60  # seconds that a script may take of itself
 
 LOOP = 0  # stands for the loop among the numbers of tasks
 
 
 def add_arguments(parser):
-    add_run_arguments(parser)
+    add_run_arguments(parser, nargs="?")
     parser.add_argument(
         "--size",
         type=_within(16, 100000),
@@ -79,9 +93,9 @@ def add_arguments(parser):
     )
 
 
-def add_run_arguments(parser):
+def add_run_arguments(parser, **script):
     """Add the arguments that say what to run where, for the tool top as well."""
-    parser.add_argument("script", metavar="SCRIPT", type=Path, help="the file to run")
+    parser.add_argument("script", metavar="SCRIPT", help="the file to run", **script)
     parser.add_argument(
         "--target",
         type=_one_target,
@@ -131,8 +145,16 @@ def main(args):
         if not line.startswith("#TRACE"):
             console.print(line, end="", markup=False, highlight=False)
 
-    source = driver(args, _WATCH, SIZE=args.size, WATCHED=args.seconds > 0, DUMPED=True)
-    result = run(args, source, (args.seconds or _LIMIT) + _LIMIT, tell)
+    if args.script:
+        title = f"{Path(args.script).name} on {args.target}"
+        source = driver(args, _WATCH, SIZE=args.size, WATCHED=args.seconds > 0, DUMPED=True)
+        result = run(args, source, (args.seconds or _LIMIT) + _LIMIT, tell)
+    else:
+        title = f"what ran on {args.target}"
+        _only_board(args, "no SCRIPT")
+        result = run(args, _ATTACHED, _LIMIT, tell, resume=True)
+        if result.ok and not result.out:
+            raise Problem("the program on the board has not called asyncio_alt.trace.start()")
     if "#TRACE end" not in result.out:
         raise Problem(
             "it did not end in time: --seconds S ends it" if result.timed_out else why(result)
@@ -142,7 +164,6 @@ def main(args):
         raise Problem("no loop of asyncio has run" if result.ok else why(result))
     args.folder.mkdir(parents=True, exist_ok=True)
     stem = args.folder / "trace"
-    title = f"{args.script.name} on {args.target}"
     stem.with_suffix(".json").write_text(json.dumps(chrome(events, title), indent=0))
     draw(events, title, args.threshold, stem.with_suffix(".svg"))
     rows, us = sums(events)
@@ -158,24 +179,33 @@ def driver(args, watch, **values):
 
     watch: source of that; values: what is put in for the names in capitals
     """
-    try:
-        source = args.script.read_text("utf-8")
-    except OSError as error:
-        raise Problem(f"{args.script}: {error.strerror}") from None
     values |= {
-        "SOURCE": source,
         "THRESHOLD": args.threshold,
         "MS": int(args.seconds * 1000),
         "MISSING": _MISSING,
     }
+    values = {name: repr(value) for name, value in values.items()}
+    if args.script.startswith(":"):
+        _only_board(args, args.script)
+        values["SOURCE"] = f"open({args.script[1:]!r}).read()"
+    else:
+        try:
+            values["SOURCE"] = repr(Path(args.script).read_text("utf-8"))
+        except OSError as error:
+            raise Problem(f"{args.script}: {error.strerror}") from None
     names = "|".join(values)
     text = _HEAD + watch + _TAIL
-    return re.sub(rf"\b({names})\b", lambda found: repr(values[found[0]]), text)
+    return re.sub(rf"\b({names})\b", lambda found: values[found[0]], text)
 
 
-def run(args, source, timeout, tell):
+def _only_board(args, what):
+    if not args.target.startswith("device="):
+        raise Problem(f"{what}: that is for a program on a board, with --target device=PORT")
+
+
+def run(args, source, timeout, tell, **options):
     """Run it on the target; tell: called with each line that it prints."""
-    with targets.get(args.target) as target:
+    with targets.get(args.target, **options) as target:
         result = target.run(source, timeout, tell)
     if target.name != "unix":  # which has told of that too
         for line in result.err.splitlines(keepends=True):

@@ -47,9 +47,13 @@ def run(tool, folder, script, *options):
     """Run a tool on a script; return its exit code."""
     path = folder / "script.py"
     path.write_text(script)
+    return main(tool, str(path), *options)
+
+
+def main(tool, *args):
     parser = argparse.ArgumentParser()
     tool.add_arguments(parser)
-    return tool.main(parser.parse_args([str(path), *options]))
+    return tool.main(parser.parse_args(args))
 
 
 def traced(folder, script, *options):
@@ -146,7 +150,7 @@ def test_trace_of_what_has_no_loop_and_never_ends_and_is_not_there(tmp_path, mon
     monkeypatch.setattr(trace, "_LIMIT", 0.5)
     with pytest.raises(Problem, match="--seconds"):
         run(trace, tmp_path, "while True: pass", "-o", str(tmp_path))
-    args = argparse.Namespace(script=tmp_path / "nothing.py", threshold=1, seconds=0)
+    args = argparse.Namespace(script=str(tmp_path / "nothing.py"), threshold=1, seconds=0)
     with pytest.raises(Problem, match=r"nothing\.py"):
         trace.driver(args, "")
 
@@ -157,6 +161,62 @@ def test_board_without_the_module_is_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(targets, "get", lambda name: Unix(path=[tmp_path / "lib"]))
     with pytest.raises(Problem, match=r"trace\.json"):
         run(trace, tmp_path, SCRIPT, "-o", str(tmp_path))
+
+
+PROGRAM = f"""
+import asyncio_alt, asyncio_alt.trace
+asyncio_alt.trace.start()
+asyncio_alt.install()
+{SCRIPT.replace("await tasks[1]", "print('begun')").replace("sleep_ms(30)", "sleep_ms(10**6)")}
+"""
+
+
+def test_program_of_the_boards_own(tmp_path, capsys, request):
+    if request.config.getoption("--target") not in ("rp2", "all"):
+        pytest.skip("with --target rp2 or all only")
+    try:
+        with targets.get("rp2") as pico, pico.board() as port:
+            with targets.get(f"device={port}") as board:
+                # One that the tool runs; later one that runs when the tool comes.
+                save = f"with open('main.py', 'w') as f: f.write({SCRIPT!r})"
+                assert board.run(save).ok
+            options = ["--target", f"device={port}", "-o", str(tmp_path)]
+            with pytest.raises(Problem, match="has not called"):
+                main(trace, *options)
+            main(trace, ":main.py", *options)
+            assert "that was it" in capsys.readouterr().out
+            assert runs(tmp_path)["hog"] == ["start", "timer"]
+
+            with targets.get(f"device={port}") as board, pytest.raises(Enough):
+                board.run(PROGRAM, told=enough)
+            main(trace, *options)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert runs(tmp_path)["urgent"] == ["start", "priority flag"]
+    assert runs(tmp_path)["hog"] == ["start", "timer"]
+
+
+def enough(line):
+    raise Enough
+
+
+def runs(folder):
+    """Return why the tasks of a trace ran: their coroutines' names to the reasons in order."""
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    found = {name: [] for name in names.values()}
+    for event in events:
+        if event["ph"] == "X" and "args" in event:
+            found[names[event["tid"]]].append(event["args"]["why"])
+    return found
+
+
+def test_program_of_a_board_is_not_looked_for_elsewhere(tmp_path):
+    for args in ([], [":main.py"]):
+        with pytest.raises(Problem, match="--target device=PORT"):
+            main(trace, *args, "-o", str(tmp_path))
+    with pytest.raises(Problem, match="--target device=PORT"):
+        main(top, ":main.py")
 
 
 def test_what_blocked_is_read_from_a_line():

@@ -19,19 +19,24 @@ class Device(Target):
     """The board on `port`, such as /dev/ttyACM0 or socket://127.0.0.1:5000.
 
     A script that hangs is stopped by Ctrl-C. A board that does not react to that needs a hand.
+    With `resume`, scripts run in the interpreter as it is: a program is interrupted, and what it
+    has made is there.
     """
 
     name = "device"
     slowness = 3
 
-    def __init__(self, port):
+    def __init__(self, port, resume=False):
         self.port = port
+        self.resume = resume
 
     def start(self):
         try:
             self._board = SerialTransport(self.port)
         except (TransportError, OSError) as error:
             raise Problem(f"{self.port}: {error}") from None
+        if self.resume:
+            return
         for script in (PROBE, "import asyncio_alt"):
             result = self.run(script)
             if not result.ok:
@@ -44,7 +49,7 @@ class Device(Target):
         begin = time.monotonic()
         out = err = b""
         try:
-            self._board.enter_raw_repl(timeout_overall=_RESTART)  # with a soft reset
+            self._board.enter_raw_repl(soft_reset=not self.resume, timeout_overall=_RESTART)
             self._board.exec_raw_no_follow(source)
             end = time.monotonic() + timeout
             out = self._read(end, told and Lines(told).add)

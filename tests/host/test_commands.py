@@ -1,0 +1,130 @@
+"""The commands that README.md, docs/ and ports/ show work as they are written, in a copy of the
+repository with an empty dist/.
+
+Those that measure, build or test for minutes run with COMMANDS=all in the environment.
+"""
+
+import os
+import re
+import shutil
+import signal
+import time
+import venv
+
+import pytest
+
+from tools import Unavailable, targets
+from tools.bootstrap import ROOT, VENV
+from tools.targets.child import running
+
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "ports").glob("*/*.md")]
+_COMMAND = r"(?:python3 -m tools|mpremote|pip install)\b"
+
+# What takes seconds, and so runs each time.
+QUICK = r'python3 -m tools($| (api|mip-index|power "|size|stubs|top |topics|trace).*)'
+# What the tests of mip run, with a server in GitHub's place.
+ELSEWHERE = r"mpremote mip install (--index|github:)"
+
+SCRIPT = """
+import asyncio
+async def main():
+    for _ in range(20):
+        await asyncio.sleep_ms(5)
+asyncio.run(main())
+"""
+PROGRAM = f"""
+import asyncio_alt, asyncio_alt.trace
+asyncio_alt.install()
+asyncio_alt.trace.start()
+{SCRIPT}
+"""
+PORT = "/dev/ttyACM0"
+# What stands for something else, and an example of it.
+STATS = (
+    "{'asleep_ms': 59996, 'awake_ms': 4, 'sleeps': 60, 'early': 0, 'vetoed': 0, 'overslept': 0}"
+)
+EXAMPLES = (
+    ("{'asleep_ms': 59996, ...}", STATS),
+    ("{...}", STATS),
+    ("mip-index DIR", "mip-index index"),
+)
+
+
+def commands():
+    """Return the commands that the pages show, each once."""
+    found = {}
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        spans = re.findall(rf"`({_COMMAND} [^`]*)`", text)
+        lines = re.findall(rf"^    ({_COMMAND}.*?)(?: +#.*)?$", text, re.MULTILINE)
+        found |= dict.fromkeys(" ".join(command.split()) for command in lines + spans)
+    return list(found)
+
+
+COMMANDS = commands()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return the copy, and a function that runs a command in it as a shell does."""
+    copy = tmp_path_factory.mktemp("commands") / "asyncio_alt"
+    ignored = shutil.ignore_patterns(".venv", ".git", "dist", "__pycache__", ".*_cache")
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    (copy / ".venv").symlink_to(VENV)
+    (copy / "script.py").write_text(SCRIPT)
+    own = copy.parent / "venv"  # where pip may install to
+    venv.create(own, symlinks=True, with_pip=True)
+    paths = [own / "bin", VENV / "bin", os.environ["PATH"]]
+    environment = {**os.environ, "PATH": os.pathsep.join(map(str, paths))}
+    environment |= {"no_proxy": "127.0.0.1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment.pop("COMMANDS", None)
+    return copy, environment
+
+
+@pytest.fixture
+def board(place, request):
+    """Return the port of an emulated board with the package, a main.py and a program that runs."""
+    if request.config.getoption("--target") not in ("rp2", "all"):
+        pytest.skip("with --target rp2 or all only")
+    try:
+        with targets.get("rp2") as pico, pico.board() as port:
+            with targets.get(f"device={port}") as board:
+                board.run(f"with open('main.py', 'w') as f: f.write({SCRIPT!r})")
+                board.run(PROGRAM)
+            yield port
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def run(place, command):
+    folder, environment = place
+    with running(["sh", "-c", command], cwd=folder, env=environment) as process:
+        if " topics " in command:  # goes on until Ctrl-C
+            time.sleep(3)
+            os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=3600)
+    return process.returncode, (out + err).decode()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_works_as_written(command, place, request):
+    if re.match(ELSEWHERE, command):
+        pytest.skip("test_mip.py runs it, with a server in GitHub's place")
+    if not re.fullmatch(QUICK, command) and os.environ.get("COMMANDS") != "all":
+        pytest.skip("takes minutes: with COMMANDS=all in the environment only")
+    for stands, example in EXAMPLES:
+        command = command.replace(stands, example)
+    command = command.replace("mpremote", f"mpremote connect {PORT}")
+    if PORT in command:
+        command = command.replace(PORT, request.getfixturevalue("board"))
+    if "mqtt://HOST" in command:
+        port = request.getfixturevalue("mosquitto").port
+        command = command.replace("HOST", f"127.0.0.1:{port}")
+    code, said = run(place, command)
+    expected = {"python3 -m tools": 2}.get(command, -signal.SIGINT if " topics " in command else 0)
+    assert code == expected, said
+
+
+def test_commands_are_found():
+    assert "python3 -m tools demo" in COMMANDS and "mpremote cp -r asyncio_alt :lib/" in COMMANDS
+    assert len([command for command in COMMANDS if re.fullmatch(QUICK, command)]) > 8
