@@ -165,9 +165,9 @@ def test_board_without_the_module_is_said_so(tmp_path, monkeypatch):
 
 PROGRAM = f"""
 import asyncio_alt, asyncio_alt.trace
-asyncio_alt.trace.start()
+asyncio_alt.trace.start(3000)
 asyncio_alt.install()
-{SCRIPT.replace("await tasks[1]", "print('begun')").replace("sleep_ms(30)", "sleep_ms(10**6)")}
+{SCRIPT.replace("sleep_ms(30)", "sleep_ms(print('begun') or 10**6)")}
 """
 
 
