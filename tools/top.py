@@ -44,17 +44,25 @@ def main(args):
     period = max(1, int(args.period * 1000))
     source = trace.driver(args, _WATCH, SIZE=500, PERIOD=period, WATCHED=True, DUMPED=False)
     blocked = []
+    stats = None
     with Live(console=console, auto_refresh=False) as live:
 
+        def show():
+            live.update(_table(stats, period, blocked), refresh=True)
+
         def tell(line):
+            nonlocal stats
             if found := trace.named(line):
                 blocked.append(found)
             elif line.startswith("#TOP "):
-                live.update(_table(json.loads(line[5:]), period, blocked), refresh=True)
+                stats = json.loads(line[5:])
+                show()
             else:
                 console.print(line, end="", markup=False, highlight=False)
 
         result = trace.run(args, source, _DAY, tell)
+        if stats:
+            show()  # what blocked is told on another pipe, which may be behind
     if not result.ok:
         raise Problem(trace.why(result))
     return 0
