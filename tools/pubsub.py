@@ -36,6 +36,7 @@ _REQUIRED = 0.2  # of trio's processor time, with a consumer or two
 PROGRAMS = (
     ("trio", "trio", False, "trio", ()),
     ("agents", "agents, MicroPython", True, "agents", ()),
+    ("bare", "bare deques, MicroPython", True, "bare", (_MAXLEN,)),
     ("micropython", "asyncio_alt, MicroPython", True, "ours", (_MAXLEN,)),
     ("ours", "asyncio_alt, CPython", False, "ours", (_MAXLEN,)),
 )

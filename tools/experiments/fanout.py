@@ -1,6 +1,7 @@
 # Publishes n messages to some consumers, one task each; while one of them is full the others may
-# run. With trio's channels, with a set of queues (agents), and with asyncio_alt's broker; on
-# CPython and MicroPython.
+# run. With trio's channels, with a set of queues (agents), with asyncio_alt's broker, and with the
+# least that can be called one, which shows what is the interpreter's part; on CPython and
+# MicroPython.
 
 import sys
 
@@ -137,6 +138,64 @@ def main_ours(n, consumers, wait, maxlen=0):
             sub.close()
         await asyncio.sleep(0)
 
+    got = [0]
+    asyncio.run(main())
+    return got[0]
+
+
+def main_bare(n, consumers, wait, maxlen):
+    # Lists of deques: no filters, policies, counters or wake-ups, and nobody may raise or leave.
+    import asyncio
+    from collections import deque
+
+    class Queue:
+        def __init__(self):
+            self.items = deque((), maxlen)
+
+        def put(self, item):
+            items = self.items
+            if len(items) >= maxlen:
+                return 1
+            items.append(item)
+            return 0
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            items = self.items
+            while not items:
+                await asyncio.sleep(0)
+            return items.popleft()
+
+    def publish(topic, item):
+        full = 0
+        for queue in topics[topic]:
+            full += queue.put(item)
+        return full
+
+    async def publish_wait(topic, item):
+        for queue in topics[topic]:
+            while queue.put(item):
+                await asyncio.sleep(0)
+
+    async def consume(queue):
+        async for _ in queue:
+            got[0] += 1
+
+    async def main():
+        tasks = [asyncio.create_task(consume(queue)) for queue in topics["a/b"]]
+        await asyncio.sleep(0)
+        for i in range(n):
+            if wait:
+                await publish_wait("a/b", i)
+            elif publish("a/b", i):
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+
+    topics = {"a/b": [Queue() for _ in range(consumers)]}
     got = [0]
     asyncio.run(main())
     return got[0]
