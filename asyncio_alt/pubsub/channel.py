@@ -52,12 +52,12 @@ class Subscription(Waiter):
         """Queues a message, or does what the policy says: returns 1 if there was no room, else
         0."""
         queue = self._queue
-        if len(queue) >= self._room:
+        if self.task:  # it waits, so there is room
+            wake(self)
+        elif len(queue) >= self._room:
             return self._overflow(topic, payload)
         queue.append(topic)
         queue.append(payload)
-        if self.task:
-            wake(self)
         return 0
 
     def _overflow(self, topic, payload):
