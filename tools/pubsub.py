@@ -71,7 +71,7 @@ def main(args):
         "micropython of the Pico": rp2_version,
         "python": sys.version.split()[0],
         "trio": version("trio"),
-        "machine": bench._machine(),
+        "machine": bench.machine(),
         "date": datetime.date.today().isoformat(),
         "repeats": args.repeats,
         "figures": figures(runs),
