@@ -65,13 +65,16 @@ def add_arguments(parser):
 
 
 def stats(text):
+    wrong = ""
     try:
-        values = ast.literal_eval(text)
-        if values["asleep_ms"] + values["awake_ms"] > 0:
+        values = dict(ast.literal_eval(text))
+        missing = [key for key in ("asleep_ms", "awake_ms", "sleeps") if key not in values]
+        if not missing and values["asleep_ms"] + values["awake_ms"] > 0:
             return values
-    except (SyntaxError, ValueError, TypeError, KeyError):
+        wrong = f": it lacks {', '.join(missing)}" if missing else ": it tells of no time"
+    except (SyntaxError, ValueError, TypeError):
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is not what LightSleep.stats() returns")
+    raise argparse.ArgumentTypeError(f"{text!r} is not what LightSleep.stats() returns{wrong}")
 
 
 def main(args):

@@ -3,6 +3,7 @@
 The device's part is in tests/device/test_idle.py.
 """
 
+import argparse
 import json
 import random
 import subprocess
@@ -298,11 +299,25 @@ def test_estimate_for_stats():
     assert "Estimate: 2.03 mA" in tool(stats, "--ma", "20", "2").stdout
 
 
-@pytest.mark.parametrize("text", ["x", "{}", "[]", "{'asleep_ms': 0, 'awake_ms': 0, 'sleeps': 0}"])
-def test_what_are_no_stats_is_said_so(text):
-    done = tool(text)
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("x", ""),
+        ("[1]", ""),
+        ("{}", ": it lacks asleep_ms, awake_ms, sleeps"),
+        ("{'asleep_ms': 1, 'awake_ms': 1}", ": it lacks sleeps"),
+        ("{'asleep_ms': 0, 'awake_ms': 0, 'sleeps': 0}", ": it tells of no time"),
+    ],
+)
+def test_what_are_no_stats_is_said_so(text, why):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"returns{why}$"):
+        power.stats(text)
+
+
+def test_no_stats_on_the_command_line_are_no_traceback():
+    done = tool("{'asleep_ms': 1, 'awake_ms': 1}")
     assert done.returncode == 2
-    assert "is not what LightSleep.stats() returns" in done.stderr
+    assert "it lacks sleeps" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_documented_figures_are_those_of_the_last_run():
