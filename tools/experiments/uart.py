@@ -18,11 +18,17 @@ def measure(package, blocks, mode=""):
     # blocks: of 1024 bytes, sent without a pause; mode: "priority" for a priority stream
     aio = __import__(package)
     uart = UART(1, 115200, tx=Pin(4), rx=Pin(5))
+    received = 0
 
     async def work():
         while True:
             spin(5000)
             await aio.sleep_ms(0)
+
+    async def read(reader):
+        nonlocal received
+        while True:
+            received += len(await reader.read(256))
 
     async def main():
         for _ in range(10):
@@ -30,11 +36,12 @@ def measure(package, blocks, mode=""):
         args = (uart, {}, True) if mode == "priority" else (uart,)
         reader = aio.StreamReader(*args)
         print('#EMU {"uart": 1, "after_us": 50000, "data": "%s", "repeat": %d}' % (_BLOCK, blocks))
-        received = 0
-        while True:
-            try:
-                received += len(await aio.wait_for_ms(reader.read(256), 500))
-            except aio.TimeoutError:
-                return {"lost": blocks * len(_BLOCK) - received}
+        task = aio.create_task(read(reader))
+        before = -1
+        while before != received:
+            before = received
+            await aio.sleep_ms(500)
+        task.cancel()
+        return {"lost": blocks * len(_BLOCK) - received}
 
     return aio.run(main())
