@@ -1,8 +1,10 @@
 """Measure asyncio_alt beside stock asyncio, on real MicroPython.
 
 Both run the same scripts (tools/experiments), in turn; a figure is the median of all repeats, or
-what its name says. The figures go to benchmarks/TARGET.json, with a picture beside them, and into
-the table of README.md. A figure is "missed" if it is worse than what this project requires.
+what its name says. Where it matters, so does peterhinch's design, reproduced on stock asyncio. The
+figures go to benchmarks/TARGET.json, with a picture beside them; those of the first two go into
+the table of README.md, all into the page of tools report. A figure is "missed" if it is worse than
+what this project requires.
 """
 
 import dataclasses
@@ -28,6 +30,7 @@ from tools.bootstrap import ROOT, version
 
 RESULTS = ROOT / "benchmarks"
 PACKAGES = {"stock": "asyncio", "ours": "asyncio_alt"}
+PEER = "peer"  # both a side and its package, which tools/experiments/peer.py makes of stock's
 _EXPERIMENTS = Path(__file__).with_name("experiments")
 _README = ROOT / "README.md"
 
@@ -61,6 +64,11 @@ class Experiment:
     args: dict = dataclasses.field(default_factory=dict)
     ours: dict = dataclasses.field(default_factory=dict)  # arguments that stock does not know
     pair: bool = False  # two processes run it at once, one with role="send", one "receive"
+    peer: bool = False  # with peterhinch's design too
+
+    @property
+    def packages(self):
+        return {**PACKAGES, PEER: PEER} if self.peer else PACKAGES
 
 
 _LIMITS = ("required", "aim")
@@ -83,6 +91,7 @@ EXPERIMENTS = {
                 Figure("Allocated in a pass", _BYTES, "bytes"),
             ),
             {"flags": 50},
+            peer=True,
         ),
         Experiment(
             "flag",
@@ -92,11 +101,13 @@ EXPERIMENTS = {
                 Figure("Allocated in a wait for a flag", _BYTES, "bytes"),
             ),
             {"repeats": 200},
+            peer=True,
         ),
         Experiment(
             "idle",
             (Figure("Polls in 2 s idle, a flag waited for", "", "polls", required=10, aim=2),),
             {"seconds": 2},
+            peer=True,
         ),
         Experiment(
             "latency",
@@ -107,6 +118,7 @@ EXPERIMENTS = {
             ),
             {"source": "timer", **_BUSY},
             {"mode": "roundrobin(False)"},
+            peer=True,
         ),
         Experiment(
             "latency",
@@ -116,6 +128,7 @@ EXPERIMENTS = {
             ),
             {"source": "flag", **_BUSY},
             {"mode": "priority"},
+            peer=True,
         ),
         Experiment(
             "echo",
@@ -187,6 +200,7 @@ EXPERIMENTS = {
                 Figure("Allocated in a pass", _BYTES, "bytes"),
             ),
             {"flags": 30},
+            peer=True,
         ),
         Experiment(
             "trace",
@@ -203,6 +217,7 @@ EXPERIMENTS = {
                 Figure("— latest", _US, "us", worst),
             ),
             {"edges": 50},
+            peer=True,
         ),
         Experiment(
             "edge",
@@ -212,6 +227,7 @@ EXPERIMENTS = {
             ),
             {"edges": 50, "busy": 10},
             {"mode": "priority"},
+            peer=True,
         ),
         Experiment(
             "irq",
@@ -234,12 +250,14 @@ EXPERIMENTS = {
             ),
             {"ms": 400},
             {"mode": "priority"},
+            peer=True,
         ),
         Experiment(
             "bus",
             (Figure("— interrupt block", "%", "idle", required=5, aim=2),),
             {"ms": 400},
             {"mode": "block"},
+            peer=True,
         ),
         Experiment(
             "latency",
@@ -249,12 +267,14 @@ EXPERIMENTS = {
             ),
             {"source": "timer", "busy": 10, "repeats": 20},
             {"mode": "roundrobin(False)"},
+            peer=True,
         ),
         Experiment(
             "uart",
             (Figure("Lost of 20 KB from a UART, ten busy tasks", _BYTES, "lost", required=0),),
             {"blocks": 20},
             {"mode": "priority"},
+            peer=True,
         ),
         Experiment(
             "byte",
@@ -268,6 +288,7 @@ EXPERIMENTS = {
             ),
             {"count": 40, "busy": 9},
             {"mode": "protocol"},
+            peer=True,
         ),
         Experiment(
             "publish",
@@ -325,7 +346,7 @@ def main(args):
     experiments = EXPERIMENTS[args.target]
     args.repeats = args.repeats or (1 if args.target == "rp2" else 5)
     with targets.get(args.target) as target, Progress(console=console, transient=True) as bar:
-        steps = args.repeats * len(experiments) * len(PACKAGES)
+        steps = args.repeats * sum(len(e.packages) for e in experiments)
         task = bar.add_task("", total=steps)
         figures = measure(
             target,
@@ -368,7 +389,7 @@ def measure(target, experiments, repeats, tell=lambda text: None) -> list[dict]:
     samples = defaultdict(list)  # (experiment, side, key) to the values of all repeats
     for _ in range(repeats):
         for i, experiment in enumerate(experiments):
-            for side, package in PACKAGES.items():
+            for side, package in experiment.packages.items():
                 tell(f"{experiment.script}, {package}")
                 more = experiment.ours if side == "ours" else {}
                 how = run_pair if experiment.pair else run
@@ -376,7 +397,7 @@ def measure(target, experiments, repeats, tell=lambda text: None) -> list[dict]:
                 for key, values in result.items():
                     samples[i, side, key] += values if isinstance(values, list) else [values]
     return [
-        _judged(figure, *(_of(figure, samples[i, side, figure.key]) for side in PACKAGES))
+        _judged(figure, *(_of(figure, samples[i, side, figure.key]) for side in (*PACKAGES, PEER)))
         for i, experiment in enumerate(experiments)
         for figure in experiment.figures
     ]
@@ -388,9 +409,8 @@ def _of(figure, samples):
 
 def run(target, script, package, **args) -> dict:
     """Run measure(package, **args) of a script in tools/experiments; return what it returns."""
-    text = (_EXPERIMENTS / f"{script}.py").read_text()
     call = f"\nimport json\nprint(json.dumps(measure({package!r}, **{args!r})))\n"
-    result = target.run(text + call)
+    result = target.run(script_text(script, package) + call)
     if not result.ok:
         said = result.err.strip().splitlines() or ["it says nothing"]
         why = "not finished in time" if result.timed_out else said[-1]
@@ -399,6 +419,12 @@ def run(target, script, package, **args) -> dict:
     if getattr(result, "events", None):
         values["us"] = _answers(result.events)
     return values
+
+
+def script_text(script, package) -> str:
+    """Return a script of tools/experiments, and what makes the package if it is PEER."""
+    text, peer = ((_EXPERIMENTS / f"{name}.py").read_text() for name in (script, PEER))
+    return f"{text}\nexec({peer!r}, {{}})\n" if package == PEER else text
 
 
 def run_pair(target, script, package, **args) -> dict:
@@ -425,13 +451,14 @@ def micropython_version(target) -> str:
     return f"{version} ({build.rpartition('MicroPython ')[2]})"
 
 
-def _judged(figure, stock, ours):
+def _judged(figure, stock, ours, peer=None):
     ratio = ours / stock if stock else None
     value = ratio if figure.ratio else ours
     return {
         "name": figure.name,
         "unit": figure.unit,
         "stock": _rounded(stock),
+        "peer": _rounded(peer),
         "ours": _rounded(ours),
         "ratio": _rounded(ratio),
         "required": figure.required,
@@ -503,12 +530,17 @@ def _table(report):
 
 def shown(figure) -> list[str]:
     """Return stock, ours and their ratio as text."""
-    sides = [
-        "" if figure[side] is None else f"{number(figure[side])} {figure['unit']}".strip()
-        for side in PACKAGES
-    ]
     ratio = figure["ratio"]
-    return [*sides, "" if ratio is None else number(ratio)]
+    return [
+        *(with_unit(figure, side) for side in PACKAGES),
+        "" if ratio is None else number(ratio),
+    ]
+
+
+def with_unit(figure, side) -> str:
+    """Return what a figure says of a side as text, "" if it says nothing."""
+    value = figure.get(side)
+    return "" if value is None else f"{number(value)} {figure['unit']}".strip()
 
 
 def number(value: float) -> str:
@@ -577,6 +609,9 @@ def draw(report: dict, path: Path):
         colour = "tab:blue" if ratio <= 1 else "tab:orange"
         axes.plot([1, ratio], [row, row], color=colour, linewidth=5, solid_capstyle="butt")
         axes.plot(ratio, row, "o", color=colour, markersize=8)
+        if figure.get(PEER):
+            design = figure[PEER] / figure["stock"]
+            axes.plot(design, row, "d", color="0.1", fillstyle="none", markersize=9)
         stock, ours, _ = shown(figure)
         axes.annotate(
             f"{stock} → {ours}", (1.03, row), xycoords=("axes fraction", "data"), va="center"
@@ -585,7 +620,10 @@ def draw(report: dict, path: Path):
             axes.plot(figure["required"], row, "|", color="0.2", markersize=14)
     axes.set_yticks(range(len(figures)), [figure["name"] for figure in reversed(figures)])
     axes.set_xticks([0.001, 0.01, 0.1, 1], ["1/1000", "1/100", "1/10", "1"])
-    axes.set_xlabel("asyncio_alt / stock asyncio, logarithmic (left is better; | is required)")
+    axes.set_xlabel(
+        "asyncio_alt / stock asyncio, logarithmic (left is better; | is required; "
+        "◇ is peterhinch's design)"
+    )
     axes.annotate("stock", (1, 1.01), xycoords=("data", "axes fraction"), ha="center", va="bottom")
     axes.grid(axis="x", alpha=0.3)
     axes.tick_params(axis="y", length=0)
