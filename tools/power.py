@@ -1,10 +1,11 @@
 """Estimate the average current of a board that sleeps while nothing is due.
 
-Without STATS: runs two programs on an emulated Pico, with stock asyncio, with 20 ms slices of
-machine.lightsleep, and with power_mode(True); writes benchmarks/power.json with a picture of who
-sleeps when, and the tables of docs/power.md. With STATS, what LightSleep.stats() returned on a
-board, as it is printed: the estimate for that. Nothing is measured in either case: the time awake
-and asleep is multiplied by currents that others have published.
+Without STATS: runs two programs on an emulated Pico, with stock asyncio, with peterhinch's design
+(20 ms slices of machine.lightsleep, reproduced on stock asyncio), and with power_mode(True);
+writes benchmarks/power.json with a picture of who sleeps when, and the tables of docs/power.md.
+With STATS, what LightSleep.stats() returned on a board, as it is printed: the estimate for that.
+Nothing is measured in either case: the time awake and asleep is multiplied by currents that others
+have published.
 """
 
 import argparse
@@ -21,7 +22,6 @@ from tools import Problem, bench, targets
 from tools.bootstrap import ROOT
 
 _DOC = ROOT / "docs" / "power.md"
-_SCRIPT = Path(__file__).with_name("experiments") / "power.py"
 _DRAWN = 6  # seconds of each run in the picture
 _PIXEL = _DRAWN / 600
 
@@ -35,11 +35,11 @@ PICO = {
     " 0.99 mA in lightsleep(5000) (https://github.com/micropython/micropython/pull/8832)",
 }
 
-# (mode of tools/experiments/power.py, name, package)
+# (mode, name, side of a figure, package); all but the first are in power mode
 MODES = (
-    ("awake", "stock asyncio", "asyncio"),
-    ("slices", "20 ms slices", "asyncio_alt"),
-    ("sleep", "power_mode(True)", "asyncio_alt"),
+    ("awake", "stock asyncio", "stock", "asyncio"),
+    ("slices", "20 ms slices", "peer", bench.PEER),
+    ("sleep", "power_mode(True)", "ours", "asyncio_alt"),
 )
 
 # (program of tools/experiments/power.py, what it does, how many seconds it is run)
@@ -89,7 +89,7 @@ def main(args):
         runs = [
             run(rp2, package, program, mode, seconds)
             for program, _, seconds in PROGRAMS
-            for mode, _, package in MODES
+            for mode, _, _, package in MODES
         ]
         version = bench.micropython_version(rp2)
     for values in runs:
@@ -132,8 +132,9 @@ def run(rp2, package, program, mode, seconds) -> dict:
 
     Depth: 0 it works, 1 it waits with the clocks on, 2 it is in machine.lightsleep.
     """
-    arguments = package, program, mode, seconds
-    result = rp2.run(f"{_SCRIPT.read_text()}\nprint(measure{arguments})\n", timeout=300)
+    arguments = package, program, mode != "awake", seconds
+    script = bench.script_text("power", package)
+    result = rp2.run(f"{script}\nprint(measure{arguments})\n", timeout=300)
     if not result.ok:
         raise Problem(f"{program} with {mode}: {result.err or 'not finished in time'}")
     values = ast.literal_eval(result.out)
@@ -152,28 +153,41 @@ def run(rp2, package, program, mode, seconds) -> dict:
         "waits": waits,
         "asleep": asleep,
         "sleeps": sum(depth == 2 for *_, depth in spans),
+        "lost": sum(what == "uart1-lost" for _, what, _ in result.events),
         "spans": spans,
         **values,
     }
 
 
+# (key of a run, unit, what it is called)
+_TOLD = (
+    ("mA", "mA", "estimated current"),
+    ("sleeps", "", "wake-ups in a minute"),
+    ("lost", "bytes", "lost in a minute"),
+)
+
+
 def _figures(runs):
-    # In the form of benchmarks/*.json.
+    # In the form of benchmarks/*.json, but for what is 0 on all sides.
     figures = []
     for program, what, _ in PROGRAMS:
-        stock, ours = (
-            next(r for r in runs if (r["program"], r["mode"]) == (program, mode))["mA"]
-            for mode in ("awake", "sleep")
-        )
-        figures.append(
-            {
-                "name": f"{what}: estimated current",
-                "unit": "mA",
-                "stock": stock,
-                "ours": ours,
-                "ratio": float(f"{ours / stock:.4g}"),
-            }
-        )
+        sides = {
+            side: next(r for r in runs if (r["program"], r["mode"]) == (program, mode))
+            for mode, _, side, _ in MODES
+        }
+        for key, unit, called in _TOLD:
+            figure = {side: r[key] for side, r in sides.items()}
+            if not any(figure.values()):
+                continue
+            ratio = figure["ours"] / figure["stock"] if figure["stock"] else None
+            figures.append(
+                {
+                    "name": f"{what}: {called}",
+                    "unit": unit,
+                    **figure,
+                    "ratio": ratio and float(f"{ratio:.4g}"),
+                }
+            )
     return figures
 
 
@@ -184,7 +198,7 @@ _COLUMNS = ("asleep", "waits", "works", "sleeps", "ms late", "lost", "mA")
 
 def rows(report, program):
     """Yield the cells of each mode's row for a program."""
-    for mode, name, _ in MODES:
+    for mode, name, *_ in MODES:
         for r in report["runs"]:
             if (r["program"], r["mode"]) == (program, mode):
                 shares = [f"{100 * r[key]:.2f} %" for key in ("asleep", "waits", "works")]
@@ -208,7 +222,8 @@ def with_tables(text: str, report: dict) -> str:
 
 
 def _table(report):
-    table = Table(title=f"MicroPython {report['micropython']}, rp2", box=box.SIMPLE_HEAD)
+    title = f"MicroPython {report['micropython']}, rp2"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for column in _COLUMNS:
         table.add_column(column, justify="right", no_wrap=True)
@@ -244,7 +259,7 @@ def draw(runs, path: Path):
         len(PROGRAMS), 1, figsize=(9, 5.4), gridspec_kw={"hspace": 0.5}
     )
     for axes, (program, what, _) in zip(panels, PROGRAMS, strict=True):
-        for row, (mode, _, _) in enumerate(reversed(MODES)):
+        for row, (mode, *_) in enumerate(reversed(MODES)):
             r = next(r for r in runs if (r["program"], r["mode"]) == (program, mode))
             for depth, (colour, _) in enumerate(_DEPTHS):
                 bars = [(begin, end - begin) for begin, end in _drawn(r["spans"], depth)]
@@ -260,7 +275,7 @@ def draw(runs, path: Path):
                 va="center",
                 fontsize="small",
             )
-        axes.set_yticks(range(len(MODES)), [name for _, name, _ in reversed(MODES)])
+        axes.set_yticks(range(len(MODES)), [name for _, name, *_ in reversed(MODES)])
         axes.tick_params(axis="y", length=0)
         axes.set_xlim(0, _DRAWN)
         axes.set_ylim(-0.5, len(MODES) - 0.5)

@@ -332,7 +332,7 @@ def test_documented_figures_are_those_of_the_last_run():
 def test_emulated_figures_are_those_of_the_last_run(rp2):
     # Simulated time repeats itself, so a minute says what the first seconds say.
     report = json.loads((bench.RESULTS / "power.json").read_text("utf-8"))
-    for mode, _, package in power.MODES:
+    for mode, _, _, package in power.MODES:
         last = next(r for r in report["runs"] if (r["program"], r["mode"]) == ("blink", mode))
         now = power.run(rp2, package, "blink", mode, 5)
         assert abs(now["asleep"] - last["asleep"]) < 0.002
