@@ -94,7 +94,7 @@ async def protocols(frame, repeats, burst):
 
 
 def measure(loop, how, size, repeats, burst=1):
-    # loop: "stock" or "uvloop"; how: "streams" or "protocols"; size: of a frame, in bytes
+    # loop: "CPython" for its own, or "uvloop"; how: "streams" or "protocols"; size: of a frame
     if loop == "uvloop":
         from uvloop import run
     else:
