@@ -21,6 +21,7 @@ TOOLS = {
     "trace": "record what a script's tasks do, and draw it",
     "top": "watch a script's tasks while it runs",
     "power": "estimate the current of a board that sleeps while nothing is due",
+    "report": "gather all that was measured into one page",
     "upstream": "run MicroPython's own asyncio tests against it",
     "api": "write the API page, from the docstrings",
     "firmware": "build firmware with it frozen in",
