@@ -32,6 +32,7 @@ class _Connection(FramedProtocol):
         self.peer_keepalive = 0  # ms; 0: hands are not shaken yet
         self.due = False  # an acknowledgement has to be sent
         self.asked = False  # for the message that was lost
+        self.why = None  # the exception for which this end gave it up
 
     def connection_made(self, transport):
         super().connection_made(transport)
@@ -40,7 +41,11 @@ class _Connection(FramedProtocol):
     def connection_lost(self, exc):
         super().connection_lost(exc)
         self.over.set()
-        self.link._down(self)
+        self.link._down(self, self.why or exc or EOFError("the peer has hung up"))
+
+    def give_up(self, er):
+        self.why = er
+        self.transport.abort()
 
     def send(self, *parts):
         if not self.transport.is_closing():
@@ -85,7 +90,8 @@ class Link(Messages):
 
     connected (bool); delivered: messages that the peer has got; received: those it has sent;
     dropped: those that were refused at either end; resent: frames; refused: connections whose
-    peer had not got the secret or broke the rules."""
+    peer had not got the secret or broke the rules; error: the exception that ended the last
+    connection, or attempt; None while it is connected."""
 
     GREETING = 5  # s for a handshake
     BACKOFF = (0.1, 30)  # s before it connects again: at first, and at most
@@ -120,6 +126,7 @@ class Link(Messages):
         self.name = "link"  # in reports
         self.carrier = carrier
         self.refused = 0
+        self.error = None
         self._send = tuple(send)
         self._secret = bytes(secret)
         self._window = window
@@ -135,6 +142,7 @@ class Link(Messages):
         """Begins to connect."""
         if self._task:
             raise RuntimeError("start() twice")
+        self.error = None
         self._task = create_task(self._run())
         theirs = self._theirs
         self._theirs = set()
@@ -208,8 +216,11 @@ class Link(Messages):
                 await made.over.wait()
                 if made.peer_keepalive or not self.carrier.calls:
                     pause = least
-            except OSError:
-                pass
+            except OSError as er:
+                # Nobody may be there yet to be called; that this end cannot be called is news.
+                if not (self.carrier.calls or self.error):
+                    report("Link cannot be called and goes on trying", er)
+                self.error = er
             await sleep(pause)
             pause = min(2 * pause, most)
 
@@ -234,8 +245,8 @@ class Link(Messages):
                 self._strangers.remove(conn)
             self._up(conn, state)
             await self._attend(conn)
-        except (EOFError, OSError, TimeoutError):
-            conn.transport.abort()
+        except (EOFError, OSError, TimeoutError) as er:
+            conn.give_up(er)
         except Exception as er:
             self._refuse(conn, er)
 
@@ -243,7 +254,7 @@ class Link(Messages):
         # What is sent here must still hold in _up(): the peer has given up the connection before.
         if self._conn:
             self._conn.transport.abort()
-            self._down(self._conn)
+            self._down(self._conn, None)
         return struct.pack(
             _STATE,
             self._session,
@@ -278,14 +289,15 @@ class Link(Messages):
         self.resent += len(self._out)
         self._conn = conn
         self.connected = True
+        self.error = None
         conn.peer_keepalive = keepalive
         conn.max_size = self._max_size
         self._changed.set()
         self._pump()
         conn.start_dispatch()
 
-    def _down(self, conn):
-        # A connection has ended.
+    def _down(self, conn, er):
+        # A connection has ended, because of er.
         if self._conn is conn:
             self._conn = None
             self.connected = False
@@ -294,12 +306,14 @@ class Link(Messages):
                 late = self._late[0]
                 self.unqueue(late[3])
                 late[3].done(self)
+        if self._task and not self.connected:
+            self.error = er
 
     def _refuse(self, conn, er):
         if not isinstance(er, (Refused, ValueError, IndexError)):
             report("Exception in a link", er)
         self.refused += 1
-        conn.transport.abort()
+        conn.give_up(er)
 
     async def _attend(self, conn):
         # Signs of life, and what is to be sent again.
@@ -313,7 +327,7 @@ class Link(Messages):
             again = silent
             silent = ticks_diff(now, conn.heard) > conn.peer_keepalive * 5 // 2 and not conn._task
             if silent and again:
-                return conn.transport.abort()
+                return conn.give_up(TimeoutError("the peer is silent"))
             if ticks_diff(now, conn.said) >= self._keepalive // 2:
                 conn.send(bytes((_PING,)))
             if conn.lossy and self._out and ticks_diff(now, self._moved) >= self.RESEND:

@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+from errno import EADDRINUSE, ECONNREFUSED
 
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
@@ -698,6 +699,51 @@ async def test_caller_waits_for_the_other_to_come():
             await b.send("t", 2)
             await drained(b)
             assert a.got == [("t", 2)]
+
+
+@needs("sockets")
+async def test_port_in_use_is_told():
+    reports = quiet()
+    a, b = pair()
+    c = Side(a.link.carrier)
+    async with a.link, b.link:
+        await connected(a, b)
+        async with c.link:
+            await until(lambda: c.link.error)
+            assert c.link.error.errno == EADDRINUSE and reports == [c.link.error]
+            # It goes on trying and says no more of it, until the port is free.
+            await asyncio.sleep(0.05)
+            assert c.link.error.errno == EADDRINUSE and len(reports) == 1
+            await a.link.close()
+            await connected(b, c)
+            assert c.link.error is b.link.error is None and len(reports) == 1
+
+
+@needs("sockets")
+async def test_error_says_why_there_is_no_connection():
+    a, b = pair(keepalive=0.05)
+    assert a.link.error is None
+    async with b.link:
+        await until(lambda: b.link.error)
+        assert b.link.error.errno == ECONNREFUSED
+        secret = a.link._secret
+        a.link._secret = b"another"
+        async with a.link:
+            await until(lambda: a.link.error)
+            assert "secret" in str(a.link.error)
+            await until(lambda: getattr(b.link.error, "errno", 0) != ECONNREFUSED)
+            assert isinstance(b.link.error, (EOFError, OSError))
+            a.link._secret = secret
+            await connected(a, b)
+            assert a.link.error is b.link.error is None
+        await until(lambda: not b.link.connected)
+        assert isinstance(b.link.error, (EOFError, OSError))
+        async with a.link:
+            await connected(a, b)
+            assert a.link.error is None
+            b.link._conn.send = lambda *parts: None  # it falls silent
+            await until(lambda: not a.link.connected)
+            assert isinstance(a.link.error, asyncio.TimeoutError)
 
 
 @needs("sockets")

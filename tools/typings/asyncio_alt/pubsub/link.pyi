@@ -16,6 +16,7 @@ class Link(Messages):
     name: str
     carrier: _Carrier
     refused: int
+    error: BaseException | None
     def __init__(
         self,
         broker: Broker,
