@@ -41,6 +41,8 @@ class _Connection(FramedProtocol):
     def connection_lost(self, exc):
         super().connection_lost(exc)
         self.over.set()
+        if self.peer_keepalive:
+            self.meeting.cancel()  # it attends to it
         self.link._down(self, self.why or exc or EOFError("the peer has hung up"))
 
     def give_up(self, er):
@@ -320,6 +322,7 @@ class Link(Messages):
         pause = max(min(self._keepalive, conn.peer_keepalive) // 2, 10)
         if conn.lossy:
             pause = min(pause, self.RESEND // 2)
+        pause /= 1000
         silent = False
         while self._conn is conn:
             now = ticks_ms()
@@ -333,10 +336,7 @@ class Link(Messages):
             if conn.lossy and self._out and ticks_diff(now, self._moved) >= self.RESEND:
                 if not conn.transport.get_write_buffer_size():
                     self._again()
-            try:
-                await wait_for(conn.over.wait(), pause / 1000)
-            except TimeoutError:
-                pass
+            await sleep(pause)  # takes no memory, as wait_for() would
 
     def _control(self, conn, kind, n):
         # A frame that is no message.
