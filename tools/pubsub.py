@@ -5,8 +5,9 @@ tools/experiments/fanout.py: the processor time of the whole process, less that 
 publishes nothing. Measures what subscriptions that do not match cost, on the unix port, and the
 heap, on an emulated Pico. Writes benchmarks/pubsub.json and the tables of docs/pubsub.md.
 
-With --day, sends the messages of a day, one for each second of it, and shows what they leave of
-the heap; fails if it is less than before.
+With --day, sends the messages of a day, one for each second of it, through a broker, and through
+a broker, a link to another one and back; fails if one is lost, or if they leave less of the heap
+than there was. That goes into the same file and page.
 """
 
 import datetime
@@ -30,7 +31,12 @@ _SCRIPT = Path(__file__).with_name("experiments") / "fanout.py"
 _MESSAGES = 100_000
 _MAXLEN = 32
 _FILTERS = (0, 10, 100, 1000)
+_NOISE = 0.01  # of the heap: what looks like the address of a message keeps it
 _REQUIRED = 0.2  # of trio's processor time, with a consumer or two
+
+# The ways of a day's messages, and what docs call them.
+WAYS = {"broker": "through a broker", "link": "through a broker, a link and back"}
+_BOARDS = {"unix": "the unix port", "qemu": "an emulated Cortex-M3", "rp2": "an emulated Pico"}
 
 # (name in the JSON, what docs call it, runs on MicroPython, program of fanout.py, arguments)
 PROGRAMS = (
@@ -47,17 +53,25 @@ def add_arguments(parser):
         "--repeats", type=bench.repeats, default=5, metavar="N", help="(default: 5)"
     )
     parser.add_argument("--day", choices=("unix", "qemu", "rp2"), help="(see above)")
-    parser.add_argument("--messages", type=int, default=86_400, help="of the day (default: 86400)")
+    parser.add_argument(
+        "--messages",
+        type=of_a_day,
+        default=86_400,
+        metavar="N",
+        help="of the day, a multiple of 600 (default: 86400)",
+    )
     bench.add_folder(parser, "write the JSON there, and leave docs/pubsub.md as it is")
 
 
 def main(args):
     console = Console()
+    file = args.folder / "pubsub.json"
+    last = json.loads(file.read_text("utf-8")) if file.exists() else {}
     if args.day:
-        left = day(args.day, args.messages)
-        console.print(left)
-        before, after = left["largest free before and after"]
-        return 0 if after >= before else 1
+        days = {way: day(args.day, args.messages, way) for way in WAYS}
+        console.print(days)
+        _write(file, last | {"day": {"target": args.day, **days}})
+        return 1 if any(faults(left) for left in days.values()) else 0
     with targets.get("rp2") as rp2:
         footprint = bench.run(rp2, "footprint", "asyncio_alt")
         rp2_version = bench.micropython_version(rp2)
@@ -78,27 +92,50 @@ def main(args):
         "runs": runs,
         "filters": {"counts": _FILTERS, **filters},
         "heap on the Pico": footprint["bytes"],
+        "day": last.get("day"),
     }
-    args.folder.mkdir(parents=True, exist_ok=True)
-    file = args.folder / "pubsub.json"
-    file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if args.folder == bench.RESULTS:
-        DOC.write_text(with_tables(DOC.read_text("utf-8"), report), "utf-8")
+    _write(file, report)
     for figure in report["figures"]:
         console.print(figure["name"], *bench.shown(figure))
     console.print(f"Written: {file}")
     return 1 if any(figure["ok"] is False for figure in report["figures"]) else 0
 
 
-def day(target, messages) -> dict:
-    """Return what so many messages leave of a target's heap."""
+def _write(file, report):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if file.parent == bench.RESULTS:
+        DOC.write_text(with_tables(DOC.read_text("utf-8"), report), "utf-8")
+
+
+def of_a_day(text):
+    count = int(text)
+    if count < 600 or count % 600:
+        raise ValueError
+    return count
+
+
+def day(target, messages, way) -> dict:
+    """Return what so many messages, a multiple of 600, leave of a target's heap; way: of WAYS."""
     with targets.get(target) as board:
         text = (_SCRIPT.with_name("day.py")).read_text()
-        call = f"\nimport json\nprint(json.dumps(measure('asyncio_alt', {messages})))\n"
+        call = f"\nimport json\nprint(json.dumps(measure('asyncio_alt', {messages}, '{way}')))\n"
         result = board.run(text + call, 3600)
     if not result.ok:
         raise Problem(f"the day is not over on {target}: {result.err.strip() or 'no time left'}")
     return json.loads(result.out)
+
+
+def faults(left) -> list[str]:
+    """Return what is wrong with what day() returned."""
+    found = []
+    for what, sign in (("taken", 1), ("largest free", -1)):
+        before, after = left[what + " before and after"]
+        if sign * (after - before) > before * _NOISE:
+            found.append(f"{what}: {before} before, {after} after")
+    if "wrong" in left and (left["wrong"] or left["delivered"] != left["messages"]):
+        found.append("messages are lost, wrong, or there twice")
+    return found
 
 
 def fan_out(repeats, messages, programs=PROGRAMS) -> list[dict]:
@@ -189,8 +226,28 @@ def with_tables(text, report) -> str:
     ]
     heap = ["| on a Pico, frozen | bytes of heap |", "| --- | ---: |"]
     heap += [f"| {name} | {bench.number(value)} |" for name, value in report["heap on the Pico"]]
-    for mark, lines in (("fan", fan), ("match", match), ("heap", heap)):
+    days = report["day"]
+    lefts = [days[way] for way in WAYS]
+    day = [
+        f"| on {_BOARDS[days['target']]} | {' | '.join(WAYS.values())} |",
+        "| --- | ---: | ---: |",
+        _row("messages", [f"{left['messages']:,}" for left in lefts]),
+        _row("delivered, to all subscribers", [f"{left['delivered']:,}" for left in lefts]),
+        _row("heap in use, in each tenth", [_range(left["taken meanwhile"]) for left in lefts]),
+    ]
+    for name, what in (("heap in use", "taken"), ("largest free block", "largest free")):
+        pairs = [left[f"{what} before and after"] for left in lefts]
+        day.append(_row(f"{name}, before / after", [f"{b:,} / {a:,}" for b, a in pairs]))
+    for mark, lines in (("fan", fan), ("match", match), ("heap", heap), ("day", day)):
         begin = f"<!-- {mark} -->\n"
         head, _, rest = text.partition(begin)
         text = head + begin + "\n".join(lines) + "\n" + rest[rest.index("<!-- end -->") :]
     return text
+
+
+def _row(name, cells):
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _range(values):
+    return f"{min(values):,} to {max(values):,}"

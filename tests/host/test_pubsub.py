@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from asyncio_alt import pubsub as layer
-from tools import bench, pubsub, targets
+from tools import Unavailable, bench, pubsub, targets
 from tools.bootstrap import ROOT
 
 DEVICE = ROOT / "tests" / "device"
@@ -132,9 +132,27 @@ def test_processor_time_is_at_most_a_fifth_of_trios():
 
 
 def test_day_leaves_nothing_behind():
-    left = pubsub.day("unix", 3000)
+    left = pubsub.day("unix", 3000, "broker")
     assert left["messages"] == 3000 and left["delivered"] > 5000
-    before, after = left["taken before and after"]
-    assert after <= before
-    before, after = left["largest free before and after"]
-    assert after >= before
+    assert pubsub.faults(left) == []
+
+
+def test_day_over_a_link_on_firmware_loses_and_leaves_nothing():
+    try:
+        left = pubsub.day("qemu", 600, "link")
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert left["messages"] == left["delivered"] == 600 and left["resent"] == 0
+    assert pubsub.faults(left) == []
+    taken = left["taken meanwhile"]
+    assert max(taken) - min(taken) < 4000
+
+
+def test_faults_of_a_day_are_found():
+    good = {"taken before and after": [5, 5], "largest free before and after": [9, 9]}
+    link = good | {"wrong": 0, "delivered": 7, "messages": 7}
+    assert pubsub.faults(good) == pubsub.faults(link) == []
+    for wrong in ({"taken before and after": [5, 6]}, {"largest free before and after": [9, 8]}):
+        assert len(pubsub.faults(good | wrong)) == 1
+    for wrong in ({"wrong": 1}, {"delivered": 6}):
+        assert len(pubsub.faults(link | wrong)) == 1

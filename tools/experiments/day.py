@@ -1,8 +1,29 @@
-# Messages of mixed sizes through a broker to all kinds of subscribers, and what they leave of the
-# heap when the subscribers have gone.
+# Messages of mixed sizes through a broker to all kinds of subscribers, or through a broker, a link
+# to another one and back, and what they leave of the heap.
 
 import gc
 from array import array
+
+TOPICS = ["room/%d/temperature" % n for n in range(7)] + ["room/door", "log"]
+WARM_UP = 600  # messages before the day
+
+# As the manual advises: what lives on stays close together, instead of anywhere in the heap.
+gc.threshold(16384)
+
+
+def mixed():
+    # Topics and payloads, the same ones each time: numbers, and 100 to 1000 bytes. The last ones
+    # of each 60 are numbers: whoever holds on to the last message holds no memory.
+    some = 1
+    n = 0
+    while True:
+        some = some * 1103515245 + 12345 & 0xFFFFFF
+        size = some >> 8 & 0xFF
+        payload = n
+        if size >= 100 and n % 60 < 50:
+            payload = some.to_bytes(4, "little") * (250 if size > 250 else size // 4)
+        yield TOPICS[some % 9], payload
+        n += 1
 
 
 def largest():
@@ -18,10 +39,35 @@ def largest():
             size -= 512
 
 
-def measure(package, messages):
-    aio = __import__(package)
+class Day:
+    def __init__(self):
+        # Made before, so that to note something takes no heap.
+        self.taken = array("i", [0] * 10)
+        self.found = array("i", [1 << 30, 0] * 2)
+
+    def note(self, n, of):
+        # The first n of so many messages are through.
+        if n % (of // 10) == 0:
+            gc.collect()
+            self.taken[n // (of // 10) - 1] = gc.mem_alloc()
+
+    def mark(self, i):
+        # It begins (i is 0), or is over (1). The best of several looks counts: what looks like the
+        # address of a message keeps it.
+        gc.collect()
+        self.found[2 * i] = min(self.found[2 * i], gc.mem_alloc())
+        self.found[2 * i + 1] = max(self.found[2 * i + 1], largest())
+
+    def result(self, **counts):
+        return counts | {
+            "taken meanwhile": list(self.taken),
+            "taken before and after": [self.found[0], self.found[2]],
+            "largest free before and after": [self.found[1], self.found[3]],
+        }
+
+
+def with_broker(aio, messages):
     broker = aio.pubsub.Broker()
-    topics = ["room/%d/temperature" % n for n in range(7)] + ["room/door", "log"]
 
     async def consume(sub):
         async for _ in sub:
@@ -36,20 +82,16 @@ def measure(package, messages):
             broker.subscribe("#", policy="latest"),
         ]
         tasks = [aio.create_task(consume(sub)) for sub in subs]
-        some = 1
-        for i in range(n):
-            some = some * 1103515245 + 12345 & 0xFFFFFF
-            topic = topics[some % 9]
-            size = some >> 8 & 0xFF
-            payload = i if size < 100 else bytes(size * (4 if size > 250 else 1))
-            if size & 1:
+        source = mixed()
+        for i in range(1, n + 1):
+            topic, payload = next(source)
+            if i & 1:
                 await broker.publish_wait(topic, payload)
             elif broker.publish(topic, payload, retain=topic == "log"):
                 await aio.sleep_ms(0)
-            if i % (n // 10) == n // 10 - 1:
+            if i % (n // 10) == 0:
                 await aio.sleep_ms(1)
-                gc.collect()
-                taken[i // (n // 10)] = gc.mem_alloc()
+            day.note(i, n)
         broker.publish("log", b"", retain=True)
         for sub in subs:
             sub.close()
@@ -57,19 +99,105 @@ def measure(package, messages):
         for task in tasks:
             await task
 
-    # Made before, so that to note something takes no heap.
-    taken = array("i", [0] * 10)
-    found = array("i", [0] * 4)
-    for i, n in enumerate((2000, messages)):
+    day = Day()
+    for i, n in enumerate((WARM_UP, messages)):
         aio.run(send(n))
-        gc.collect()
-        found[2 * i] = gc.mem_alloc()
-        found[2 * i + 1] = largest()
-    return {
-        "messages": broker.published - 2002,
-        "delivered": broker.delivered,
-        "dropped": broker.dropped,
-        "taken meanwhile": list(taken),
-        "taken before and after": [found[0], found[2]],
-        "largest free before and after": [found[1], found[3]],
-    }
+        day.mark(i)
+    return day.result(
+        messages=broker.published - WARM_UP - 2,
+        delivered=broker.delivered,
+        dropped=broker.dropped,
+    )
+
+
+def with_link(aio, messages):
+    # Both ends of a serial line are here: what is written to the one is read from the other.
+    import io
+    import os
+    import sys
+
+    from micropython import RingIO
+
+    class Os:
+        # For a board that has no chance: any bytes will do here, as long as they differ.
+        last = 0
+
+        @staticmethod
+        def urandom(n):
+            Os.last += 1
+            return Os.last.to_bytes(n, "little")
+
+    if not hasattr(os, "urandom"):
+        sys.modules["os"] = Os
+
+    Broker, Link, Serial = aio.pubsub.Broker, aio.pubsub.Link, aio.pubsub.Serial
+    size = 512
+
+    class End(io.IOBase):
+        def __init__(self, there, back):
+            self.write = there.write
+            self.sent = there.any
+            self.any = back.any
+            self.readinto = back.readinto
+
+        def ioctl(self, request, arg):
+            if request != 3:
+                return -1
+            return arg & ((1 if self.any() else 0) | (4 if self.sent() < size else 0))
+
+    async def echo(broker, sub):
+        async for topic, payload in sub:
+            await broker.publish_wait("back" + topic[5:], payload)
+
+    async def check(sub):
+        nonlocal right, wrong
+        source = mixed()
+        async for topic, payload in sub:
+            if (topic[5:], payload) == next(source):
+                right += 1
+            else:
+                wrong += 1
+
+    async def main():
+        near, far = Broker(), Broker()
+        there, back = RingIO(size), RingIO(size)
+        one = Link(near, Serial(End(there, back), True), ["there/#"], ["back/#"], window=4)
+        other = Link(far, Serial(End(back, there), False), ["back/#"], ["there/#"], window=4)
+        sub = far.subscribe("there/#", maxlen=2, policy="block")
+        last = near.subscribe("back/#", maxlen=2, policy="block")
+        tasks = [aio.create_task(echo(far, sub)), aio.create_task(check(last))]
+        source = mixed()
+        async with one, other:
+            await one.wait_connected()
+            for i in range(1 - WARM_UP, messages + 1):
+                topic, payload = next(source)
+                await near.publish_wait("there/" + topic, payload, topic == "log")
+                left = -i % 60
+                if left not in (0, 7):
+                    continue
+                while right + wrong < WARM_UP + i:
+                    await aio.sleep_ms(1)
+                await one.drain()
+                await other.drain()
+                # Ahead of the last seven: what waits after them is made anew, where there is room.
+                gc.collect()
+                if left == 0 and i > 0:
+                    day.note(i, messages)
+                if left == 0 and (-300 < i <= 0 or i > messages - 300):
+                    day.mark(i > 0)
+            resent = one.resent + other.resent
+        sub.close()
+        last.close()
+        for task in tasks:
+            await task
+        return resent
+
+    right = wrong = 0
+    day = Day()
+    resent = aio.run(main())
+    return day.result(messages=messages, delivered=right - WARM_UP, wrong=wrong, resent=resent)
+
+
+def measure(package, messages, way):
+    # way: "broker" or "link"
+    return globals()["with_" + way](__import__(package), messages)
