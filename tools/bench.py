@@ -3,8 +3,8 @@
 Both run the same scripts (tools/experiments), in turn; a figure is the median of all repeats, or
 what its name says. Where it matters, so does peterhinch's design, reproduced on stock asyncio. The
 figures go to benchmarks/TARGET.json, with a picture beside them; those of the first two go into
-the table of README.md, all into the page of tools report. A figure is "missed" if it is worse than
-what this project requires.
+the table of docs/figures.md, all into the page of tools report. A figure is "missed" if it is
+worse than what this project requires.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ RESULTS = ROOT / "benchmarks"
 PACKAGES = {"stock": "asyncio", "ours": "asyncio_alt"}
 PEER = "peer"  # both a side and its package, which tools/experiments/peer.py makes of stock's
 _EXPERIMENTS = Path(__file__).with_name("experiments")
-_README = ROOT / "README.md"
+_PAGE = ROOT / "docs" / "figures.md"
 
 median = statistics.median
 worst = max
@@ -331,7 +331,7 @@ def add_arguments(parser):
         metavar="N",
         help="(default: 5; 1 on rp2, where time is simulated)",
     )
-    add_folder(parser, "write the JSON and the picture there, and leave README.md as it is")
+    add_folder(parser, "write the JSON and the picture there, and leave docs/figures.md as it is")
 
 
 def repeats(text):
@@ -373,7 +373,7 @@ def main(args):
     )
     draw(report, stem.with_suffix(".svg"))
     if args.folder == RESULTS:
-        _README.write_text(with_tables(_README.read_text("utf-8"), [report]), "utf-8")
+        _PAGE.write_text(with_tables(_PAGE.read_text("utf-8"), [report]), "utf-8")
     console.print(_table(report))
     missed = [figure["name"] for figure in figures if figure["ok"] is False]
     console.print(f"{len(missed)} missed" if missed else "All that is required holds.")

@@ -77,9 +77,9 @@ PAGES = {
         {"stock": "stock streams", "ours": "Protocol"},
     ),
     "pubsub": Page(
-        "Publish and subscribe, on CPython",
+        "Publish and subscribe",
         "pubsub",
-        "Processor time of a publish to so many consumers.",
+        "Processor time of a publish to so many consumers, on CPython where nothing else is said.",
         {"stock": "trio's channels"},
     ),
     "frames": Page(

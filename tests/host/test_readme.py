@@ -10,7 +10,7 @@ from tools import bench, targets
 from tools.bootstrap import ROOT
 
 PAGES = {p: p.read_text("utf-8") for p in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
-README = PAGES[ROOT / "README.md"]
+FIGURES = PAGES[ROOT / "docs" / "figures.md"]
 EXAMPLES = [
     example
     for page in PAGES.values()
@@ -54,7 +54,7 @@ def test_example_prints_what_its_comments_say(example, unix):
 def test_figures_are_those_of_the_last_bench():
     files = [bench.RESULTS / f"{target}.json" for target in bench.EXPERIMENTS]
     reports = [json.loads(file.read_text("utf-8")) for file in files]
-    assert bench.with_tables(README, reports) == README
+    assert bench.with_tables(FIGURES, reports) == FIGURES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

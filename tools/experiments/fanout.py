@@ -100,8 +100,8 @@ def main_agents(n, consumers, wait):
             full = False
             for agent in topics.get("a/b", ()):
                 if wait:
-                    await agent.put(i)
-                elif agent.put_nowait(i):
+                    await agent.put(("a/b", i))
+                elif agent.put_nowait(("a/b", i)):
                     full = True
             if full:
                 await asyncio.sleep(0)
@@ -166,7 +166,7 @@ def main_bare(n, consumers, wait, maxlen):
             items = self.items
             while not items:
                 await asyncio.sleep(0)
-            return items.popleft()
+            return ("a/b", items.popleft())
 
     def publish(topic, item):
         full = 0
