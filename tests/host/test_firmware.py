@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import Unavailable, firmware, source, targets
+from tools import Unavailable, firmware, mpy, source, targets
 from tools.bootstrap import ROOT
 from tools.targets.unix import Unix
 
@@ -99,7 +99,7 @@ def modules():
 
 
 def package_files():
-    return (ROOT / "asyncio_alt").rglob("*.py")
+    return mpy.modules(ROOT / "asyncio_alt")
 
 
 def test_manifest_lists_every_module_and_nothing_else(frozen):

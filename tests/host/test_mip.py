@@ -15,6 +15,7 @@ import pytest
 
 from tools import Unavailable, mip_index, targets
 from tools.bootstrap import ROOT
+from tools.mpy import modules
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
@@ -76,8 +77,7 @@ def packages():
 
 
 def test_every_module_is_in_one_package_and_nothing_else():
-    modules = (ROOT / "asyncio_alt").rglob("*.py")
-    names = sorted(str(path.relative_to(ROOT)) for path in modules)
+    names = sorted(str(path.relative_to(ROOT)) for path in modules(ROOT / "asyncio_alt"))
     listed = [
         (target, str((folder / url).relative_to(ROOT)))
         for folder, package in packages()

@@ -1,0 +1,343 @@
+"""SharedLink: a Link whose large payloads go through memory that two processes share, on CPython.
+
+Each end writes to a segment of its own: memory without a name (a memfd), which the other end maps
+through /proc. So nothing of it is to be found in the system, and it is gone once both have let go
+of it or ended, however they did. In place of a payload the link sends where it is; the place is
+free again when the message has been acknowledged.
+"""
+
+import os
+from collections import deque
+from mmap import ACCESS_READ, PAGESIZE, mmap
+from stat import S_ISREG
+from struct import pack, unpack
+
+from .. import to_thread
+from .frame import const
+from .handshake import Refused
+from .link import Link
+from .messages import _ACK, _DATA, _HEAD
+
+try:
+    from fcntl import F_ADD_SEALS, F_GET_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
+    from os import memfd_create
+except ImportError:  # not Linux: it stays a Link
+    memfd_create = None
+
+# The frames of such links. The first is an ACK with a key behind it, of which others take no
+# notice; the rest goes to those only whose key has come.
+_SEGMENT = const(13)  # process, descriptor and size of a segment that begins with the key
+_ATTACHED = const(14)  # 1, or 0 if that failed
+_SHARED = const(15)  # as DATA, but for the payload: where it is and its size; _SEGMENT's, if new
+
+_KEY = const(16)  # bytes
+_LINE = const(64)  # bytes: each payload begins at a multiple of it
+_LEAST = const(0x400000)  # bytes of a segment for payloads, at first
+_MOST = const(0x40000000)
+_COUNT = const(4)  # so many payloads as large as the largest one have room, at least
+
+
+class _Segment:
+    # Memory that payloads are written to, one behind the other, from the start on if it is empty.
+    def __init__(self, size, key):
+        self.size = size
+        self._places = deque()  # (number of the message, where its payload begins, and ends)
+        self._largest = 0  # payload so far
+        self._taken = 0  # up to there the system has given memory
+        self.fd = memfd_create("asyncio_alt", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(self.fd, size)
+            fcntl(self.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+            self._map = mmap(self.fd, size)
+            self._take(_KEY)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        self._map[:_KEY] = key
+
+    def _take(self, stop):
+        # Lack of memory is an OSError here; later it would be a signal.
+        if stop > self._taken:
+            os.posix_fallocate(self.fd, self._taken, stop - self._taken)
+            self._taken = stop
+
+    def _room(self, n, first):
+        # Where n bytes have room; None if they have not. first: the number of the first message
+        # that is not acknowledged.
+        places = self._places
+        while places and places[0][0] - first & 0x8000:
+            places.popleft()
+        at = _LINE
+        stop = self.size
+        if places:
+            begin = places[0][1]
+            at = -(-places[-1][2] // _LINE) * _LINE
+            if at <= begin:
+                stop = begin
+            elif at + n > stop:
+                at = _LINE
+                stop = begin
+        return at if at + n <= stop else None
+
+    def full(self, first):
+        # Whether there is no room for another one as large as any so far.
+        return self._room(self._largest, first) is None
+
+    def put(self, payload, number, first):
+        # Returns where the payload of a message is now; None if there is no room.
+        n = len(payload)
+        at = self._room(n, first)
+        if at is not None:
+            self._take(at + n)
+            self._map[at : at + n] = payload
+            self._places.append((number, at, at + n))
+            self._largest = max(self._largest, n)
+        return at
+
+    def close(self):
+        os.close(self.fd)
+        self._map.close()
+
+
+def _attach(pid, fd, size, most, key):
+    # Maps a segment of another process. OSError or ValueError if it is none.
+    if size > most:
+        raise ValueError("too large")
+    path = os.open("/proc/%d/fd/%d" % (pid, fd), os.O_PATH)  # whatever it is, that does nothing
+    try:
+        if not S_ISREG(os.fstat(path).st_mode):
+            raise ValueError("no memory")
+        file = os.open("/proc/self/fd/%d" % path, os.O_RDONLY)
+    finally:
+        os.close(path)
+    try:
+        # Who reads what has been cut off gets a signal.
+        if not fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK:
+            raise ValueError("it may be cut off")
+        segment = mmap(file, size, access=ACCESS_READ)
+    finally:
+        os.close(file)
+    if segment[:_KEY] != key:
+        raise ValueError("another key")
+    return segment
+
+
+class _Frame:
+    # A DATA frame in two parts, used as if it were one.
+    def __init__(self, head, payload):
+        self.head = head
+        self.payload = payload
+
+    def __len__(self):
+        return len(self.head) + len(self.payload)
+
+    def __getitem__(self, key):
+        if isinstance(key, slice) and key.stop is None:
+            return self.payload
+        return self.head[key]
+
+    def __setitem__(self, key, value):
+        self.head[key] = value
+
+
+class SharedLink(Link):
+    """A Link that hands its large payloads over in shared memory, if the peer is a SharedLink in a
+    process of the same user on the same machine, and both run Linux. With any other it is a Link.
+
+    threshold: larger payloads go that way (bytes, int, 256 or more); all else as for Link, of
+    which max_size must be larger than that.
+
+    shared: how many messages were sent so."""
+
+    def __init__(self, broker, carrier, send=(), receive=(), *, threshold=65536, **options):
+        super().__init__(broker, carrier, send, receive, **options)
+        if threshold < 256:
+            raise ValueError("threshold must be 256 or more")
+        if threshold + _HEAD >= self._max_size:
+            raise ValueError("max_size must be more than threshold, which is %d" % threshold)
+        self.shared = 0
+        self._threshold = threshold
+        self._payload = None  # what _post() has for _write()
+        self._part()
+
+    def _part(self):
+        # What follows belongs to one connection.
+        self._key = None  # with which the peer's segments begin; None: there are to be none
+        self._peer_key = None  # the same for those of this end
+        self._peer_segment = None  # the mmap of the peer's
+        self._segment = None  # what is written to
+        self._offered = None  # the next one, which the peer has not attached yet
+        self._grows = True  # False once it could not
+        self._waits = False  # for the message that was in a segment which could not be attached
+
+    def _up(self, conn, state):
+        if memfd_create and not conn.lossy:
+            self._key = os.urandom(_KEY)
+        super()._up(conn, state)
+        if self._key:
+            conn.send(pack(">BH", _ACK, self._delivered) + self._key)
+
+    def _down(self, conn, *why):
+        if self._conn is conn:
+            for segment in (self._segment, self._offered, self._peer_segment):
+                if segment:
+                    segment.close()
+            self._part()
+        super()._down(conn, *why)
+
+    def _most(self):
+        # Bytes that a segment has at most, at both ends: for all that may be under way.
+        return min(PAGESIZE + (self._room + 1) * (self._size + _LINE), _MOST)
+
+    # Sending
+
+    def full(self):
+        if super().full():
+            return True
+        segment = self._written_to()
+        return segment is not None and segment.full(self._first)
+
+    def _written_to(self):
+        # None until the peer has attached the first one; after that there is no need to wait.
+        return self._segment and (self._offered or self._segment)
+
+    def _post(self, topic, payload, retain):
+        # bytes do not change: there is no need to keep a copy of them.
+        most = self._size - _HEAD - 255
+        if type(payload) is bytes and self._threshold < len(payload) <= most:
+            self._payload = payload
+            payload = b""
+        try:
+            return super()._post(topic, payload, retain)
+        finally:
+            self._payload = None
+
+    def _write(self, frame):
+        if self._payload:
+            frame = self._out[-1] = _Frame(frame, self._payload)
+            self._payload = None
+        end = _HEAD + frame[6]
+        place = None
+        if self._segment and len(frame) - end > self._threshold:
+            whole = type(frame) is bytearray
+            place = self._put(memoryview(frame)[end:] if whole else frame.payload)
+        if place:
+            frame = frame[:end] + place
+            frame[0] = _SHARED
+            self.shared += 1
+        elif type(frame) is _Frame:
+            frame = frame.head + frame.payload
+        super()._write(frame)
+
+    def _put(self, payload):
+        # Returns what is sent in place of a payload; None if it has to be sent itself.
+        n = len(payload)
+        segment = self._written_to()
+        larger = None
+        size = min(max(1 << (_COUNT * n).bit_length(), _LEAST), self._most())
+        try:
+            if size > segment.size and self._grows and not self._offered:
+                segment = larger = _Segment(size, self._peer_key)
+            at = segment.put(payload, self._first + self._written & 0xFFFF, self._first)
+        except OSError:
+            self._grows = False
+            if larger:
+                larger.close()
+            return None
+        if at is None:
+            return None
+        return pack("<II", at, n) + (self._offer(larger) if larger else b"")
+
+    def _offer(self, segment):
+        self._offered = segment
+        return pack("<III", os.getpid(), segment.fd, segment.size)
+
+    # What comes
+
+    def _take(self, conn, view):
+        kind = view[0]
+        if self._waits and kind in (_DATA, _SHARED) and conn is self._conn:
+            if view[1] << 8 | view[2] != self._next:
+                return
+            self._waits = False
+        if kind != _DATA and self._key and conn is self._conn:
+            n = len(view)
+            if kind == _ACK and n >= 3 + _KEY and not self._peer_key:
+                self._peer_key = bytes(view[3 : 3 + _KEY])
+                self._prove(conn)
+            elif kind == _SEGMENT and n == 13:
+                return self._attach(conn, view[1:])
+            elif kind == _ATTACHED and n == 2 and self._offered:
+                return self._attached(view[1])
+            elif kind == _SHARED:
+                return self._take_shared(conn, view)
+        return super()._take(conn, view)
+
+    def _prove(self, conn):
+        # The first segment is for that only: who finds the key in it is on this machine.
+        try:
+            conn.send(bytes((_SEGMENT,)) + self._offer(_Segment(PAGESIZE, self._peer_key)))
+        except OSError:
+            pass
+
+    def _attached(self, done):
+        segment, other = self._offered, self._segment
+        if not done:
+            segment, other = other, segment
+            self._grows = False
+        if other:
+            other.close()
+        self._segment = segment
+        self._offered = None
+        if segment and not done:
+            self._again()
+
+    async def _attach(self, conn, view):
+        # Maps a new segment of the peer's; what comes behind it waits for that. Returns whether
+        # it is there.
+        pid, fd, size = unpack("<III", view)
+        try:
+            segment = await to_thread(_attach, pid, fd, size, self._most(), self._key)
+        except (OSError, ValueError, MemoryError, RuntimeError):  # the last: there is no thread
+            segment = None
+        if self._conn is not conn:
+            if segment:
+                segment.close()
+            return False
+        if segment:
+            if self._peer_segment:
+                self._peer_segment.close()
+            self._peer_segment = segment
+        conn.send(bytes((_ATTACHED, segment is not None)))
+        return segment is not None
+
+    def _take_shared(self, conn, view):
+        end = _HEAD + view[6]
+        n = len(view) - end
+        if n == 20:
+            return self._take_outgrown(conn, view, end)
+        if n != 8:
+            raise Refused("no place of a payload")
+        at, n = unpack("<II", view[end:])
+        segment = self._peer_segment
+        if not segment or at + n > len(segment) or end + n > self._max_size:
+            raise Refused("a payload that is outside of the segment, or too large")
+        head = bytearray(view[:end])
+        head[0] = _DATA
+        # Copied before anything looks at it: the peer may write there at any time.
+        return super()._take(conn, _Frame(head, segment[at : at + n]))
+
+    async def _take_outgrown(self, conn, view, end):
+        # A payload for which the peer has made a larger segment.
+        try:
+            attached = await self._attach(conn, view[end + 8 :])
+            if self._conn is not conn:
+                return
+            if attached:
+                parked = self._take_shared(conn, view[: end + 8])
+                if parked:
+                    await parked
+            else:
+                self._waits = True  # what came is dropped, and sent again from there on
+        except Exception as er:
+            self._refuse(conn, er)
