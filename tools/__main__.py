@@ -15,6 +15,7 @@ TOOLS = {
     "bench": "measure it beside stock asyncio",
     "frames": "measure FramedProtocol on CPython beside its streams",
     "messages": "measure messages to another process, with streams and with a Protocol",
+    "shared": "measure large payloads to another process, through TCP and shared memory",
     "soak": "serve clients that behave badly, and see what is left",
     "pubsub": "measure publish/subscribe, beside trio and a set of queues",
     "size": "bytes of flash and heap of each module, beside stock asyncio",

@@ -88,6 +88,12 @@ PAGES = {
         "FramedProtocol beside CPython's own streams, both ends in one process.",
         {"stock": "streams", "ours": "FramedProtocol"},
     ),
+    "shared": Page(
+        "Large payloads between two processes of one PC",
+        "shared",
+        "By a Link over TCP and a SharedLink, on CPython; required from 256 KB on.",
+        {"stock": "Link", "ours": "SharedLink"},
+    ),
     "trace": Page("What a trace shows", "trace", "Which task ran when and why."),
 }
 

@@ -12,7 +12,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from tools import Problem, Unavailable, bench, demo, messages, size, source, targets
+from tools import Problem, Unavailable, bench, demo, messages, shared, size, source, targets
 from tools.bootstrap import ROOT
 
 ATTEMPTS = 3
@@ -110,6 +110,18 @@ def test_messages_measures_all_sides_and_draws_the_picture(tmp_path, monkeypatch
     assert all(len(sides) == 5 and min(sides.values()) > 0 for sides in report["sizes"])
     xml.etree.ElementTree.parse(tmp_path / "messages.svg")
     assert (ROOT / "docs" / "protocols.md").read_bytes() == page
+
+
+def test_page_shows_the_last_table_of_shared_memory(tmp_path, monkeypatch, capsys):
+    report = json.loads((bench.RESULTS / "shared.json").read_text("utf-8"))
+    page = (ROOT / "docs" / "link.md").read_text("utf-8")
+    assert "<!-- shared -->" in page and shared.with_table(page, report) == page
+    monkeypatch.setattr(shared, "_SIZES", [300])
+    shared.main(argparse.Namespace(repeats=1, folder=tmp_path))
+    report = json.loads((tmp_path / "shared.json").read_text("utf-8"))
+    assert len(report["figures"]) == 4
+    assert all(min(f["stock"], f["ours"]) > 0 for f in report["figures"])
+    assert (ROOT / "docs" / "link.md").read_text("utf-8") == page
 
 
 @pytest.mark.parametrize(
