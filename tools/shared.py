@@ -23,9 +23,7 @@ from tools.experiments import shared
 
 _PAGE = ROOT / "docs" / "link.md"
 _SIZES = [16, 32, 64, 128, 256, 1024, 8192]  # KB
-_FASTER = (
-    256  # KB: from there on SharedLink has to be; at the default threshold, 64, both are even
-)
+_FASTER = 256  # KB: from there on SharedLink has to be; at the default threshold both are even
 _LOOPS = ("asyncio", "uvloop")
 _HOW = ("Link", "SharedLink")
 _WAYS = {"back": "and an answer back", "on": "one after the other"}
