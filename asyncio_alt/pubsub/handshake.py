@@ -18,7 +18,7 @@ from .frame import const
 
 VERSION = 1
 
-_HELLO = const(1)
+HELLO = const(1)
 _CHALLENGE = const(2)
 _PROOF = const(3)
 _ACCEPT = const(4)
@@ -49,7 +49,7 @@ async def call(conn, secret, state):
     """Shakes hands as the caller, on a FramedProtocol. state: function that returns this side's.
     Returns the peer's; raises Refused, or EOFError at an early end."""
     one = urandom(16)
-    two = await _ask(conn, bytes((_HELLO, VERSION)) + one, _CHALLENGE, 16)
+    two = await _ask(conn, bytes((HELLO, VERSION)) + one, _CHALLENGE, 16)
     proof = bytes((_PROOF,)) + _mac(secret, b"1", one, two)
     accepted = await _ask(conn, proof, _ACCEPT, 32 + STATE_SIZE)
     if accepted[:32] != _mac(secret, b"2", one, two):
@@ -87,7 +87,7 @@ async def answer(conn, secret, state):
         frame = await conn.read_frame()
         n = len(frame)
         kind = frame[0] if n else 0
-        if kind == _HELLO and n == 18 and (one is None or conn.lossy):
+        if kind == HELLO and n == 18 and (one is None or conn.lossy):
             if frame[1] != VERSION:
                 raise Refused("another version")
             if frame[2:] != one:

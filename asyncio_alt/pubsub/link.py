@@ -6,7 +6,7 @@ from os import urandom
 from .. import CancelledError, Event, TimeoutError, create_task, sleep, wait_for
 from .broker import matches
 from .frame import FramedProtocol, const
-from .handshake import LAST, SIZE, Refused, answer, call
+from .handshake import HELLO, LAST, SIZE, WHO, Refused, answer, call
 from .messages import Messages
 from .waiter import report, ticks_diff, ticks_ms
 
@@ -343,6 +343,8 @@ class Link(Messages):
         if n == 1 and kind == _BYE:
             conn.transport.close()
         elif kind <= LAST and conn.lossy:
-            conn.transport.abort()  # the peer has begun anew
+            # The peer has begun anew; or it was slow, asked again, and answers a second time.
+            if kind == HELLO or kind == WHO:
+                conn.transport.abort()
         elif n != 1 or kind != _PING:
             raise Refused("unknown frame")

@@ -68,6 +68,7 @@ def wires(rate=0):
     class Wire(io.IOBase):
         cut = False
         lose = ()  # which of the next writes are lost: 0 is the first
+        twice = False  # each write arrives again
 
         def __init__(self):
             self.data = b""
@@ -93,7 +94,7 @@ def wires(rate=0):
                     i = random.randrange(n)
                     some = (b"", b"\0", b"\xc0", data[i : i + 1] * 2)[random.randrange(4)]
                     data = data[:i] + some + data[i + 1 :]
-                self.other.data += data
+                self.other.data += data * 2 if self.twice else data
             return n
 
     random.seed(1)
@@ -201,6 +202,23 @@ async def test_any_frame_of_the_handshake_may_be_lost():
             await a.send("t", 1)
             await drained(a)
             assert b.got == [("t", 1)]
+
+
+@needs("urandom")
+async def test_frames_of_the_handshake_that_come_again_end_no_connection():
+    # As they do from a peer that is slow: it is asked again, and answers again.
+    for end in 0, 1:
+        ends = wires()
+        a, b = lined(ends)
+        ends[end].twice = True
+        async with b.link, a.link:
+            await connected(a, b)
+            conn = a.link._conn, b.link._conn
+            await asyncio.sleep(0.05)
+            ends[end].twice = False
+            await a.send("t", 1)
+            await drained(a)
+            assert b.got == [("t", 1)] and (a.link._conn, b.link._conn) == conn
 
 
 @needs("urandom")
