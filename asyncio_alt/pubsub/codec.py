@@ -1,5 +1,7 @@
 """Payloads as bytes, for a link: bytes stay what they are, str is UTF-8, all else is JSON."""
 
+import json  # not in a function: each time, MicroPython would look for such a file first
+
 _JSON = (bool, int, float, list, tuple, dict)
 
 
@@ -11,8 +13,6 @@ def encode(payload):
         return 1, payload.encode()
     if payload is not None and not isinstance(payload, _JSON):
         raise TypeError("payload: a link carries bytes, str, numbers, bool, None, lists and dicts")
-    import json
-
     return 2, json.dumps(payload).encode()
 
 
@@ -24,7 +24,5 @@ def decode(kind, view):
     if kind == 1:
         return text
     if kind == 2:
-        import json
-
         return json.loads(text)
     raise ValueError("unknown kind of payload")
