@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -270,6 +272,46 @@ def test_uart_bytes_that_nobody_takes_are_lost_and_counted(rp2):
     )
     lost = [event for event in result.events if event[1] == "uart1-lost"]
     assert int(result.out) + len(lost) == 500 and len(lost) > 100
+
+
+ECHO_UART = """
+print("ready")
+time.sleep_ms(100)  # what comes meanwhile has to wait
+n = 0
+while n < 1000:
+    data = uart.read()
+    if data:
+        n += len(data)
+        while data:
+            data = data[uart.write(data) or 0:]
+uart.flush()
+"""
+
+
+def test_uart_that_ends_at_a_port_loses_no_byte_and_takes_its_time(rp2):
+    sent = bytes(n % 256 for n in range(1000))
+    back = []
+
+    def talk(line):
+        with socket.create_connection(("127.0.0.1", port)) as s:
+            s.sendall(sent)
+            while data := s.recv(1000):
+                back.append(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    with ThreadPoolExecutor(1) as pool:
+        stimuli = [{"uart": 1, "port": port}]
+        told = lambda line: pool.submit(talk, line)  # noqa: E731
+        result = rp2.run(UART + ECHO_UART, told=told, stimuli=stimuli)
+    assert result.ok and b"".join(back) == sent, result.err
+    byte_us = 1e7 / 115200
+    came = [us for us, what, _ in result.events if what == "uart1-in"]
+    assert len(came) == 1000 and came[-1] - came[0] > 999 * byte_us * 0.99
+    assert result.us > 1000 * byte_us  # and no byte leaves sooner than it can
+    assert result.us < result.seconds * 1e6  # no time is skipped
+    assert "-lost" not in str(result.events)
+    assert rp2.run("print('gone')").out == "gone\n"
 
 
 def test_a_bad_line_for_the_emulator_is_said_so(rp2):

@@ -17,7 +17,7 @@ import { createRequire } from 'node:module';
 
 const tell = (...record) => fs.writeSync(1, JSON.stringify(record) + '\n');
 
-const run = (config) => {
+const run = async (config) => {
   const { RP2040, GPIOPinState } = createRequire(path.join(config.modules, 'x'))('rp2040js');
   const mcu = new RP2040();
   const { core, clock } = mcu;
@@ -102,6 +102,85 @@ const run = (config) => {
     else ended = `breakpoint ${n} at 0x${(core.PC - 2).toString(16)}`;
   };
 
+  // ---- Lines, and TCP ports of this machine that they end at -----------------------------------
+
+  // Bytes on their way: each takes so many ns, and longer while take(byte) returns false.
+  const line = (nanos, take) => {
+    const bytes = [];
+    let busy = false;
+    const next = () => {
+      if (bytes.length && take(bytes[0])) bytes.shift();
+      busy = bytes.length > 0;
+      if (busy) after(nanos(), next);
+    };
+    const send = (data) => {
+      bytes.push(...Buffer.from(data));
+      if (!busy) after(nanos(), next);
+      busy = true;
+    };
+    return { bytes, send };
+  };
+
+  const served = []; // while there is any, simulated time is not faster than this machine's
+  const serve = (port, received) => {
+    let client = null;
+    let sent = [];
+    const server = net.createServer((socket) => {
+      client?.destroy(); // a line has one end
+      client = socket.on('data', received).on('error', () => {});
+      socket.on('close', () => { if (client === socket) client = null; });
+    });
+    server.on('error', (error) => { ended = error.message; });
+    server.listen(port, '127.0.0.1', () => {
+      if (!port) tell('port', server.address().port);
+    });
+    const flush = () => {
+      if (sent.length) client?.write(Buffer.from(sent));
+      sent = [];
+    };
+    const close = () => new Promise((closed) => {
+      server.close(closed);
+      client?.destroy();
+    });
+    served.push({ flush, close });
+    return (byte) => sent.push(byte);
+  };
+
+  // A UART with its line at a port. Unlike the chip's, the emulator's sends in no time, and has an
+  // interrupt for each byte that comes.
+  const join = (uart, name, port) => {
+    const TXFF = 1 << 5, TXFE = 1 << 7, BUSY = 1 << 3, TX = 1 << 5, RX = 1 << 4;
+    const nanos = () => 1e10 / uart.baudRate;
+    const interrupt = (bit) => {
+      uart.interruptStatus |= bit;
+      uart.checkInterrupts();
+    };
+    const away = serve(port, (data) => { if (uart.enabled) toUart.send(data); });
+    const fromUart = line(nanos, (byte) => {
+      if (fromUart.bytes.length === 6) interrupt(TX); // one is sent, four are left to be
+      return away(byte);
+    });
+    const { get } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(uart), 'flags');
+    Object.defineProperty(uart, 'flags', { get() {
+      const n = fromUart.bytes.length; // of which 32 are in the FIFO
+      return (get.call(this) & ~TXFE) | (n > 32 ? TXFF : 0) | (n > 1 ? 0 : TXFE) | (n ? BUSY : 0);
+    } });
+    const { onByte } = uart;
+    uart.onByte = (byte) => {
+      onByte?.(byte);
+      fromUart.send([byte]);
+    };
+    const silence = clock.createAlarm(() => { if (!uart.rxFIFO.empty) interrupt(RX); });
+    const toUart = line(nanos, (byte) => {
+      if (uart.rxFIFO.full) return false;
+      event(`${name}-in`, byte);
+      uart.rxFIFO.push(byte);
+      silence.schedule(3.2 * nanos());
+      if (uart.rxFIFO.itemCount >= 4) interrupt(RX);
+      return true;
+    });
+  };
+
   // ---- Stimuli and what is watched -------------------------------------------------------------
 
   let depth = 0; // of its sleep: 0 awake, 1 in WFE or WFI, 2 in machine.lightsleep
@@ -121,6 +200,8 @@ const run = (config) => {
         event(`in${what.pin}`, what.value);
         mcu.gpio[what.pin].setInputValue(!!what.value);
       });
+    } else if ('port' in what) {
+      join(mcu.uart[what.uart], `uart${what.uart}`, what.port);
     } else if ('uart' in what) {
       const uart = mcu.uart[what.uart];
       const bytes = Buffer.from(what.data.repeat(what.repeat ?? 1), 'latin1');
@@ -139,16 +220,11 @@ const run = (config) => {
   // ---- The session: the REPL on UART 0, in raw-paste mode --------------------------------------
 
   const uart0 = mcu.uart[0];
-  let toDevice = [];
-  const feed = () => {
-    if (!toDevice.length) return;
-    if (!uart0.rxFIFO.full) uart0.feedByte(toDevice.shift());
-    after(20e3, feed);
-  };
-  const send = (data) => {
-    if (!toDevice.length) after(20e3, feed);
-    toDevice.push(...Buffer.from(data));
-  };
+  const toDevice = line(() => 20e3, (byte) => {
+    if (uart0.rxFIFO.full) return false;
+    uart0.feedByte(byte);
+    return true;
+  });
 
   // Generators that are resumed with each byte the device sends.
   function* until(mark) {
@@ -180,20 +256,20 @@ const run = (config) => {
   let traceback = '';
   function* session() {
     yield* until('>>> ');
-    send('\x01');
+    toDevice.send('\x01');
     yield* until('exit\r\n>');
-    send('\x05A\x01');
+    toDevice.send('\x05A\x01');
     yield* until('R\x01');
     const window = (yield) | ((yield) << 8);
     const source = Buffer.from(config.source + '\x04');
     let sent = 0;
     for (let byte = 1; byte === 1; byte = yield) { // 1: room for another window; 4: that was all
-      send(source.subarray(sent, sent + window));
+      toDevice.send(source.subarray(sent, sent + window));
       sent += window;
     }
     if (sent < source.length) { // a syntax error
-      toDevice = [];
-      send('\x04');
+      toDevice.bytes.length = 0;
+      toDevice.send('\x04');
     }
     startedAt = clock.nanos;
     config.stimuli.forEach(stimulate);
@@ -202,25 +278,6 @@ const run = (config) => {
     ended = 'done';
   }
 
-  const serve = () => {
-    let printed = [];
-    uart0.onByte = (byte) => printed.push(byte);
-    const client = { write() {} };
-    const server = net.createServer((socket) => {
-      client.write = (data) => socket.write(data);
-      socket.on('data', send).on('error', () => {}).on('close', () => { client.write = () => {}; });
-    });
-    server.listen(0, '127.0.0.1', () => tell('port', server.address().port));
-    const go = () => {
-      steps(100000);
-      client.write(Buffer.from(printed));
-      printed = [];
-      // While it waits for input it has the time of this machine.
-      setTimeout(go, core.waiting && !toDevice.length ? 1 : 0);
-    };
-    go();
-  };
-
   // ---- Run -------------------------------------------------------------------------------------
 
   let nanosPerCycle = 1e9 / mcu.clkSys;
@@ -228,8 +285,9 @@ const run = (config) => {
   core.VTOR = 0;
   core.PC = 0x10000000; // the second-stage boot loader, as if the ROM had copied it
 
-  const steps = (count) => {
-    for (; count && !ended; count--) {
+  // At most so many, up to the time `until` in ns.
+  const steps = (count, until = Infinity) => {
+    for (; count && !ended && clock.nanosCounter < until; count--) {
       if (!core.waiting) {
         if (depth) sleep(0);
         const nanos = core.executeInstruction() * nanosPerCycle + busyNanos;
@@ -240,38 +298,55 @@ const run = (config) => {
       } else if (pending()) {
         core.waiting = false;
         core.interruptsUpdated = true;
-      } else if (clock.nextAlarm) {
-        sleep(core.PM ? 2 : 1); // of the two only lightsleep has interrupts off
-        clock.tick(clock.nanosToNextAlarm);
-      } else if (config.serve) return;
-      else ended = 'asleep, and nothing left to wake it';
+      } else {
+        const next = Math.min(clock.nextAlarm?.nanos ?? Infinity, until);
+        if (next === Infinity) ended = 'asleep, and nothing left to wake it';
+        else {
+          sleep(core.PM ? 2 : 1); // of the two only lightsleep has interrupts off
+          clock.tick(next - clock.nanos);
+        }
+      }
     }
   };
 
-  if (config.serve) return serve();
-  const repl = session();
-  repl.next();
-  uart0.onByte = (byte) => repl.next(byte);
+  let offset; // this machine's time less simulated time
+  const stepsInTime = () => {
+    const now = performance.now() * 1e6;
+    offset ??= now - clock.nanos;
+    steps(100000, now - offset);
+    offset = Math.max(offset, now - clock.nanos); // it is not made up for what is late
+    for (const { flush } of served) flush();
+    const idle = core.waiting && !toDevice.bytes.length;
+    return new Promise((go) => (idle ? setTimeout(go, 1) : setImmediate(go)));
+  };
+
+  if (config.serve) uart0.onByte = serve(0, toDevice.send);
+  else {
+    const repl = session();
+    repl.next();
+    uart0.onByte = (byte) => repl.next(byte);
+  }
   const begun = process.cpuUsage();
-  while (!ended) {
-    for (let n = 0; n < 4096 && !ended; n++) {
-      steps(256);
-      if (clock.nanos > (startedAt ?? 10e9) + config.limit_us * 1e3) ended ??= 'limit';
-    }
+  const inTime = () => {
+    if (clock.nanos > (startedAt ?? 10e9) + config.limit_us * 1e3) ended ??= 'limit';
+    return !ended;
+  };
+  while (inTime()) {
+    if (served.length) await stepsInTime();
+    else for (let n = 0; n < 4096 && !served.length && inTime(); n++) steps(256);
     if (process.cpuUsage(begun).user > config.limit_us) ended ??= 'limit';
   }
+  for (const { close } of served) await close();
   tell('end', ended, traceback, startedAt === null ? 0 : (clock.nanos - startedAt) / 1e3);
 };
 
 let input = '';
-let serving = false;
-for (const buffer = Buffer.alloc(65536); !serving;) {
+for (const buffer = Buffer.alloc(65536);;) {
   const count = fs.readSync(0, buffer);
   if (!count) break;
   const lines = (input + buffer.latin1Slice(0, count)).split('\n');
   input = lines.pop();
   for (const config of lines.map((line) => JSON.parse(line))) {
-    serving = config.serve;
-    run(config);
+    await run(config);
   }
 }

@@ -10,6 +10,10 @@ them as JSON. `after_us` counts simulated time from the start of the script, or 
     {"uart": 1, "data": "...", "after_us": 2000}   send to a UART, at the pace of its baud rate;
                 "baud": 115200, "repeat": 1        a byte is lost that finds the UART's 32 taken,
                                                    or comes in lightsleep, which stops its clock
+    {"uart": 1, "port": 40000}                     have its line end at that TCP port of 127.0.0.1,
+                                                   with the UART's baud rate and buffers; no byte
+                                                   is lost but those that nobody listens to. From
+                                                   then on no time is skipped
 """
 
 import ast
@@ -38,6 +42,7 @@ class EmulatorResult(Result):
     events: list  # of tuples (time.ticks_us() of the board but exact, what, value); what is
     #   "pin15" the new level of a watched pin     "in5"        of a driven one
     #   "uart1" a byte written to that UART        "uart1-lost" sent to it and lost
+    #   "uart1-in" a byte that has come to it from its port
     #   "sleep" 0 awake, 1 waiting for an interrupt or event, 2 in machine.lightsleep
     us: float  # simulated microseconds that the script took
 
