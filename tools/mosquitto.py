@@ -1,0 +1,55 @@
+"""A Mosquitto of one's own, for tests and measurements."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import time
+
+import aiomqtt
+
+from tools import Problem, Unavailable
+from tools.targets.child import running
+
+_LIMIT = 30  # seconds that it may take to start
+
+
+class Mosquitto:
+    """An MQTT broker at `port` of this machine, which is a free one, as a context manager."""
+
+    def __init__(self):
+        self._command = shutil.which("mosquitto", path=os.environ["PATH"] + ":/usr/sbin")
+        if not self._command:
+            raise Unavailable("there is no mosquitto here; Debian has it in mosquitto")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self._stack.close()
+
+    def start(self):
+        """Start it again, after kill()."""
+        command = [self._command, "-p", str(self.port)]
+        self._process = self._stack.enter_context(running(command))
+        end = time.monotonic() + _LIMIT
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            time.sleep(0.02)
+        self._stack.close()
+        raise Problem(f"mosquitto does not start on port {self.port}")
+
+    def kill(self):
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def client(self, **options):
+        """Return a client of it, not yet connected; options are aiomqtt.Client's."""
+        return aiomqtt.Client("127.0.0.1", self.port, **options)
