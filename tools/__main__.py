@@ -18,6 +18,7 @@ TOOLS = {
     "shared": "measure large payloads to another process, through TCP and shared memory",
     "soak": "serve clients that behave badly, and see what is left",
     "pubsub": "measure publish/subscribe, beside trio and a set of queues",
+    "hops": "measure each hop from a pin of an emulated board to MQTT, and back",
     "size": "bytes of flash and heap of each module, beside stock asyncio",
     "trace": "record what a script's tasks do, and draw it",
     "top": "watch a script's tasks while it runs",
