@@ -333,7 +333,8 @@ def _figures(way, times):
             "hop": name,
             "time": time,
             "unit": "µs",
-            "median": round(statistics.median(us), 1),
+            "stock": None,
+            "ours": round(statistics.median(us), 1),
             "worst": round(max(us), 1),
         }
         for name, time, us in hops
@@ -353,7 +354,7 @@ _HEADINGS = ("until", "time", "median, µs", "worst, µs")
 def rows(report) -> dict:
     """Return each way's rows of the table, as text."""
     return {
-        way: [[f["hop"], f["time"], *map(_whole, (f["median"], f["worst"]))] for f in figures]
+        way: [[f["hop"], f["time"], *map(_whole, (f["ours"], f["worst"]))] for f in figures]
         for way, figures in _ways(report).items()
     }
 
@@ -393,8 +394,8 @@ def draw(report, path):
         *hops, together = figures
         begin = 0
         for row, f in enumerate(hops):
-            axes.barh(row, f["median"], left=begin, color=colours[f["time"]])
-            begin += f["median"]
+            axes.barh(row, f["ours"], left=begin, color=colours[f["time"]])
+            begin += f["ours"]
             axes.annotate(_said(f), (begin, row), va="center", fontsize="small")
         axes.set_yticks(range(len(hops)), [f["hop"] for f in hops])
         axes.invert_yaxis()
@@ -410,4 +411,4 @@ def draw(report, path):
 
 
 def _said(figure):
-    return f"  {_whole(figure['median'])} µs, worst {_whole(figure['worst'])}"
+    return f"  {_whole(figure['ours'])} µs, worst {_whole(figure['worst'])}"

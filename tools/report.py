@@ -94,6 +94,12 @@ PAGES = {
         "By a Link over TCP and a SharedLink, on CPython; required from 256 KB on.",
         {"stock": "Link", "ours": "SharedLink"},
     ),
+    "hops": Page(
+        "From a pin's interrupt to an MQTT subscriber, and back",
+        "hops",
+        "Medians of what each part of the way takes: simulated time on the board and on its line, "
+        "real time on the PC.",
+    ),
     "trace": Page("What a trace shows", "trace", "Which task ran when and why."),
 }
 
