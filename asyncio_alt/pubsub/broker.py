@@ -289,7 +289,10 @@ class Broker:
                     ticket.sinks.append(sink)
                     full += 1
                     continue
-            full += self._put(sink, topic, payload, retain)
+            try:
+                full += sink.put(topic, payload, retain)
+            except Exception as er:
+                self._raised(sink, er)
         rating = self._share(full, sinks, skip)
         if lease:
             rating = lease._end(rating)

@@ -2,12 +2,13 @@
 
 import json  # not in a function: each time, MicroPython would look for such a file first
 
+_BYTES = (bytes, bytearray, memoryview)
 _JSON = (bool, int, float, list, tuple, dict)
 
 
 def encode(payload):
     """Returns (kind, bytes-like) of a payload. TypeError if it is none that a link carries."""
-    if isinstance(payload, (bytes, bytearray, memoryview)):
+    if isinstance(payload, _BYTES):
         return 0, payload
     if isinstance(payload, str):
         return 1, payload.encode()

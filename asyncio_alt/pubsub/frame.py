@@ -50,6 +50,7 @@ class FramedProtocol(BufferedProtocol):
         self._lossy = lossy
         self._live = False  # start_dispatch() was called
         self._task = None  # runs what parked frames wait for
+        self._hand_out = None  # _hands(), once it is live
         self._changed = Event()  # what read_frame() and drain() wait for may have come
         self._buf = bytearray(_CHUNK)
         self._view = memoryview(self._buf)
@@ -89,6 +90,8 @@ class FramedProtocol(BufferedProtocol):
         there already."""
         if self._live:
             raise RuntimeError("start_dispatch() twice")
+        self._hand_out = self._hands().__next__
+        self._hand_out()
         self._live = True
         self.transport.resume_reading()
         self._hand_out()
@@ -120,38 +123,51 @@ class FramedProtocol(BufferedProtocol):
         self._view[self._end : self._end + len(data)] = data
         self.buffer_updated(len(data))
 
-    def _hand_out(self):
-        # Hands out the frames that are there, up to one that is parked; its coroutine is returned
-        # if there is a task to run it, and given to a new one if not.
-        try:
-            while True:
-                pos = self._pos
-                end = self._end
-                # The usual case first: all of a short frame is there.
-                n = self._buf[pos] if pos < end else 128
-                stop = pos + 1 + n
-                if n < 128 and stop <= end and n <= self.max_size and not self._lossy:
-                    self._pos = stop
-                    frame = self._view[pos + 1 : stop]
-                else:
-                    frame = self._next()
-                    if frame is None:
-                        return self._tidy()
-                    stop = self._pos
-                parked = self.frame_received(frame)
-                if parked:
-                    if not self._task:
-                        self.transport.pause_reading()
-                        self._task = create_task(self._run(parked))
-                    return parked
-                if stop == end:
-                    self._pos = self._end = self._seen = 0
-                    return
-                if self.transport.is_closing():
-                    return
-        except Exception as er:
-            report("Exception in frame_received()", er)
-            self.transport.abort()
+    def _hands(self):
+        # Hands out the frames that are there, up to one that is parked; yields its coroutine if
+        # there is a task to run it, which is given to a new one if not. A generator, whose frame
+        # stays, where a function with a `try` would have a new one on MicroPython's heap.
+        parked = None
+        while True:
+            yield parked
+            try:
+                parked = self._frames()
+            except Exception as er:
+                parked = None
+                self._raised(er)
+
+    def _frames(self):
+        while True:
+            pos = self._pos
+            end = self._end
+            # The usual case first: all of a short frame is there.
+            n = self._buf[pos] if pos < end else 128
+            stop = pos + 1 + n
+            if n < 128 and stop <= end and n <= self.max_size and not self._lossy:
+                self._pos = stop
+                it = self._view[pos + 1 : stop]
+            else:
+                it = self._next()
+                if it is None:
+                    return self._tidy()
+            it = self.frame_received(it)
+            if it:
+                return self._park(it)
+            if self._pos == end:
+                self._pos = self._end = self._seen = 0
+                return
+            if self.transport.is_closing():
+                return
+
+    def _park(self, parked):
+        if not self._task:
+            self.transport.pause_reading()
+            self._task = create_task(self._run(parked))
+        return parked
+
+    def _raised(self, er):
+        report("Exception in frame_received()", er)
+        self.transport.abort()
 
     async def _run(self, parked):
         while parked:
@@ -261,6 +277,9 @@ class FramedProtocol(BufferedProtocol):
         data = parts[0] if len(parts) == 1 else _joined(parts)
         if not isinstance(data, _BYTES):
             raise TypeError("send_frame: parts must be bytes, bytearray or memoryview")
+        self._send(data)
+
+    def _send(self, data):
         n = len(data)
         if n > self.max_size:
             raise ValueError("send_frame: %d bytes, max_size is %d" % (n, self.max_size))
@@ -271,12 +290,7 @@ class FramedProtocol(BufferedProtocol):
         elif n < 128:
             data = bytes((n,)) + data
         else:
-            head = bytearray()
-            while n > 127:
-                head.append(n & 127 | 128)
-                n >>= 7
-            head.append(n)
-            data = bytes(head) + data
+            data = _length(n) + data
         self.transport.write(data)
 
     async def drain(self):
@@ -294,6 +308,15 @@ class FramedProtocol(BufferedProtocol):
     def resume_writing(self):
         self.full = False
         self._changed.set()
+
+
+def _length(n):
+    head = bytearray()
+    while n > 127:
+        head.append(n & 127 | 128)
+        n >>= 7
+    head.append(n)
+    return head
 
 
 def _joined(parts):

@@ -43,27 +43,28 @@ class _Connection(FramedProtocol):
         self.over.set()
         if self.peer_keepalive:
             self.meeting.cancel()  # it attends to it
-        self.link._down(self, self.why or exc or EOFError("the peer has hung up"))
+        self.link._down(self)
+        self.link._failed(self.why or exc or EOFError("the peer has hung up"))
 
     def give_up(self, er):
         self.why = er
         self.transport.abort()
 
-    def send(self, *parts):
+    def send(self, frame):
         if not self.transport.is_closing():
             self.said = ticks_ms()
-            self.send_frame(*parts)
+            self._send(frame)
 
     def frame_received(self, view):
-        self.heard = ticks_ms()
-        try:
-            return self.link._take(self, view)
-        except Exception as er:
-            self.link._refuse(self, er)
+        return self.link._take(self, view)
 
-    def _hand_out(self):
+    def _raised(self, er):
+        self.link._refuse(self, er)
+
+    def _frames(self):
         # Acknowledge at once all that came with one read: that saves writes, and delays none.
-        parked = super()._hand_out()
+        self.heard = ticks_ms()
+        parked = super()._frames()
         if self.due:
             self.link._acknowledge(self)
         return parked
@@ -256,7 +257,7 @@ class Link(Messages):
         # What is sent here must still hold in _up(): the peer has given up the connection before.
         if self._conn:
             self._conn.transport.abort()
-            self._down(self._conn, None)
+            self._down(self._conn)
         return struct.pack(
             _STATE,
             self._session,
@@ -298,8 +299,8 @@ class Link(Messages):
         self._pump()
         conn.start_dispatch()
 
-    def _down(self, conn, er):
-        # A connection has ended, because of er.
+    def _down(self, conn):
+        # A connection has ended.
         if self._conn is conn:
             self._conn = None
             self.connected = False
@@ -308,6 +309,9 @@ class Link(Messages):
                 late = self._late[0]
                 self.unqueue(late[3])
                 late[3].done(self)
+
+    def _failed(self, er):
+        # It has ended because of that.
         if self._task and not self.connected:
             self.error = er
 

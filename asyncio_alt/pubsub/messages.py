@@ -17,7 +17,7 @@ _RETAIN = const(4)
 _HEAD = const(7)  # bytes before the topic
 
 _KEPT = const(256)  # retained topics that are taken from the peer, at most
-_TOPICS = const(32)  # topics of which it is remembered whether they are wanted
+_TOPICS = const(32)  # topics that are remembered, at most
 
 
 class Messages:
@@ -32,6 +32,7 @@ class Messages:
         self._conn = None  # the connection, once hands are shaken
         self._peer = bytes(8)  # the peer's session
         # Sending
+        self._head = bytearray((_DATA, 0, 0, 0, 0, 0, 0))  # what a frame begins with, for _post()
         self._out = []  # the frames that are not acknowledged
         self._first = 0  # the number of the first of them
         self._written = 0  # how many of them are written to the connection
@@ -44,13 +45,14 @@ class Messages:
         self._next = 0  # the number that is expected
         self._delivered = 0  # up to there all is delivered
         self._turn = Lock()  # held by a message that waits for room in the broker
-        self._wanted = {}  # topic: whether it matches `receive`
+        self._topics = {}  # a topic's bytes: (the topic, whether it matches `receive`)
         self._theirs = set()  # topics whose retained payload is the peer's
 
     # The sink, as the broker knows it
 
     def full(self):
-        return len(self._out) >= self._room or self._conn.full or self._written < len(self._out)
+        n = len(self._out)
+        return n >= self._room or self._written < n or self._conn.full
 
     def put(self, topic, payload, retain=False):
         """Sends a message. Returns 1 if it was dropped because the link is full, else 0."""
@@ -85,18 +87,26 @@ class Messages:
                 self._drop(late[0], late[2])
                 break
 
+    # MicroPython keeps small frames on the C stack: those of all that is called for each message
+    # should be. See docs/protocols.md.
+
     def _post(self, topic, payload, retain):
         name = topic.encode()
         if len(name) > 255:
             raise ValueError("topic: a link carries 255 bytes, at most")
-        kind, data = encode(payload)
+        kind = 0
+        if type(payload) is not bytes:
+            kind, payload = encode(payload)
         if retain:
             kind |= _RETAIN
             self._stale.discard(topic)
         n = self._first + len(self._out)
-        frame = bytearray((_DATA, n >> 8 & 255, n & 255, 0, 0, kind, len(name)))
-        frame.extend(name)
-        frame.extend(data)
+        frame = self._head + name
+        frame[1] = n >> 8 & 255
+        frame[2] = n & 255
+        frame[5] = kind
+        frame[6] = len(name)
+        frame.extend(payload)
         if len(frame) > self._size:
             self.dropped += 1
             return 1
@@ -181,8 +191,8 @@ class Messages:
             return self._control(conn, kind, len(view))
         if conn is not self._conn:
             return  # another one has taken its place
-        at = 3 if kind == _DATA else 1
-        if not self._got(view[at] << 8 | view[at + 1]):
+        n = view[3] << 8 | view[4] if kind == _DATA else view[1] << 8 | view[2]
+        if n != self._first and not self._got(n):
             if not conn.lossy:
                 raise Refused("it has got what was not sent")
         elif kind == _AGAIN:
@@ -193,41 +203,53 @@ class Messages:
     def _message(self, conn, view):
         n = view[1] << 8 | view[2]
         if n != self._next:
-            if not self._next - n & 0x8000:
-                conn.due = True  # it came before
-            elif not conn.lossy:
-                raise Refused("a message is missing")
-            elif not conn.asked:
-                conn.asked = True
-                conn.send(bytes((_AGAIN, self._next >> 8, self._next & 255)))
-            return
+            return self._out_of_turn(conn, n)
         # From here on it counts as received, good or bad: the peer will not send it again.
         self._next = n + 1 & 0xFFFF
         conn.asked = False
-        kind = view[5]
-        end = _HEAD + view[6]
-        if end > len(view):
+        n = _HEAD + view[6]
+        if n > len(view):
             raise Refused("it ends within the topic")
-        topic = str(view[_HEAD:end], "utf-8")
-        wanted = self._wanted.get(topic)
-        if wanted is None:
-            wanted = any([matches(filter, topic) for filter in self._receive])
-            if len(self._wanted) >= _TOPICS:
-                self._wanted.popitem()
-            self._wanted[topic] = wanted
-        if wanted:
-            payload = decode(kind & _KIND, view[end:])
-            retain = bool(kind & _RETAIN) and self._keeps(topic, payload)
-            self.received += 1
-            if self._turn.locked() or self._blocked(topic):
-                return self._deliver(topic, payload, retain, self._next, self._peer)
-        # What is published while it is delivered acknowledges it.
+        topic = view[_HEAD:n]
+        topic = self._topics.get(bytes(topic)) or self._learn(bytes(topic))
+        if topic[1]:
+            return self._publish(topic[0], view)
         self._delivered = self._next
         conn.due = True
-        if wanted:
-            self._broker.publish(topic, payload, retain, self)
-        else:
-            self.dropped += 1
+        self.dropped += 1
+
+    def _learn(self, name):
+        topic = str(name, "utf-8")
+        wanted = any([matches(filter, topic) for filter in self._receive])
+        if len(self._topics) >= _TOPICS:
+            self._topics.popitem()
+        self._topics[name] = topic = (topic, wanted)
+        return topic
+
+    def _out_of_turn(self, conn, n):
+        if not self._next - n & 0x8000:
+            conn.due = True  # it came before
+        elif not conn.lossy:
+            raise Refused("a message is missing")
+        elif not conn.asked:
+            conn.asked = True
+            conn.send(bytes((_AGAIN, self._next >> 8, self._next & 255)))
+
+    def _publish(self, topic, view):
+        retain = view[5]
+        view = view[_HEAD + view[6] :]
+        payload = decode(retain & _KIND, view) if retain & _KIND else bytes(view)
+        retain = retain & _RETAIN != 0 and self._keeps(topic, payload)
+        self.received += 1
+        if self._turn.locked() or self._blocked(topic):
+            return self._wait(topic, payload, retain)
+        # What is published while it is delivered acknowledges it.
+        self._delivered = self._next
+        self._conn.due = True
+        self._broker.publish(topic, payload, retain, self)
+
+    def _wait(self, topic, payload, retain):
+        return self._deliver(topic, payload, retain, self._next, self._peer)
 
     def _keeps(self, topic, payload):
         # Whether a retained message is retained here.
@@ -243,11 +265,10 @@ class Messages:
 
     def _blocked(self, topic):
         # Whether a subscriber has no room, and would rather have the publisher wait.
-        routes = self._broker._routes
-        for sink in routes[topic] if topic in routes else self._broker._route(topic):
-            if sink is not self and sink.full() and hasattr(sink, "queue"):
-                if getattr(sink, "policy", "block") == "block":
-                    return True
+        sinks = self._broker._routes.get(topic)
+        for sink in self._broker._route(topic) if sinks is None else sinks:
+            if sink.full() and sink is not self and _waits(sink):
+                return True
 
     async def _deliver(self, topic, payload, retain, number, session):
         # When it is this one's turn, the connection and the peer may be others.
@@ -257,3 +278,7 @@ class Messages:
             self._delivered = number
             if self._conn:
                 self._acknowledge(self._conn)
+
+
+def _waits(sink):
+    return hasattr(sink, "queue") and getattr(sink, "policy", "block") == "block"

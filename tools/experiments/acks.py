@@ -46,14 +46,14 @@ def by_task():
         self.acknowledging = asyncio.create_task(acknowledge(self))
         made(self, transport)
 
-    def hand_out(self):
-        parked = FramedProtocol._hand_out(self)
+    def frames(self):
+        parked = FramedProtocol._frames(self)
         if self.due:
             self.wanted.set()
         return parked
 
     _Connection.connection_made = connection_made
-    _Connection._hand_out = hand_out
+    _Connection._frames = frames
 
 
 async def main(port, size, repeats):
