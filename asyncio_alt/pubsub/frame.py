@@ -21,7 +21,9 @@ except ImportError:  # CPython
         return value
 
 
-_CHUNK = 256 if sys.platform not in ("linux", "darwin", "win32") else 8192  # bytes, at first
+_PC = sys.platform in ("linux", "darwin", "win32")
+_CHUNK = 8192 if _PC else 256  # bytes of the buffer, at first
+_LARGE = 65536 if _PC else 0  # and at least once a frame does not fit
 _MOST = const(0xFFFFFFF)  # what four bytes of length can say
 _RESIDUE = const(0x2144DF1C)  # the CRC-32 of whatever has its own at its end
 _BYTES = (bytes, bytearray, memoryview)
@@ -258,7 +260,7 @@ class FramedProtocol(BufferedProtocol):
         if left:
             old = self._view
             if self._need > len(old):
-                self._buf = bytearray(self._need)
+                self._buf = bytearray(max(self._need, _LARGE))
                 self._view = memoryview(self._buf)
             elif not pos:
                 return
@@ -289,6 +291,8 @@ class FramedProtocol(BufferedProtocol):
             data = _END + data.replace(_ESC, _ESC_ESC).replace(_END, _ESC_END) + _END
         elif n < 128:
             data = bytes((n,)) + data
+        elif n < 16384:
+            data = bytes((n & 127 | 128, n >> 7)) + data
         else:
             data = _length(n) + data
         self.transport.write(data)

@@ -32,7 +32,7 @@ class Messages:
         self._conn = None  # the connection, once hands are shaken
         self._peer = bytes(8)  # the peer's session
         # Sending
-        self._head = bytearray((_DATA, 0, 0, 0, 0, 0, 0))  # what a frame begins with, for _post()
+        self._heads = {}  # topic: what a frame begins with, up to its payload
         self._out = []  # the frames that are not acknowledged
         self._first = 0  # the number of the first of them
         self._written = 0  # how many of them are written to the connection
@@ -45,7 +45,9 @@ class Messages:
         self._next = 0  # the number that is expected
         self._delivered = 0  # up to there all is delivered
         self._turn = Lock()  # held by a message that waits for room in the broker
-        self._topics = {}  # a topic's bytes: (the topic, whether it matches `receive`)
+        # A topic's bytes: [the topic, whether it matches `receive`]; in place of True the broker's
+        # sinks for it, once it is known that none of them would have the publisher wait.
+        self._topics = {}
         self._theirs = set()  # topics whose retained payload is the peer's
 
     # The sink, as the broker knows it
@@ -91,9 +93,7 @@ class Messages:
     # should be. See docs/protocols.md.
 
     def _post(self, topic, payload, retain):
-        name = topic.encode()
-        if len(name) > 255:
-            raise ValueError("topic: a link carries 255 bytes, at most")
+        head = self._heads.get(topic) or self._head(topic)
         kind = 0
         if type(payload) is not bytes:
             kind, payload = encode(payload)
@@ -101,20 +101,26 @@ class Messages:
             kind |= _RETAIN
             self._stale.discard(topic)
         n = self._first + len(self._out)
-        frame = self._head + name
-        frame[1] = n >> 8 & 255
-        frame[2] = n & 255
-        frame[5] = kind
-        frame[6] = len(name)
-        frame.extend(payload)
+        frame = head + payload
         if len(frame) > self._size:
             self.dropped += 1
             return 1
+        frame[1] = n >> 8 & 255
+        frame[2] = n & 255
+        frame[5] = kind
         if not self._out:
             self._moved = ticks_ms()
         self._out.append(frame)
         self._write(frame)
         return 0
+
+    def _head(self, topic):
+        name = topic.encode()
+        if len(name) > 255:
+            raise ValueError("topic: a link carries 255 bytes, at most")
+        head = bytearray((_DATA, 0, 0, 0, 0, 0, len(name))) + name
+        _remember(self._heads, topic, head)
+        return head
 
     def _write(self, frame):
         self._written += 1
@@ -210,21 +216,19 @@ class Messages:
         n = _HEAD + view[6]
         if n > len(view):
             raise Refused("it ends within the topic")
-        topic = view[_HEAD:n]
-        topic = self._topics.get(bytes(topic)) or self._learn(bytes(topic))
-        if topic[1]:
-            return self._publish(topic[0], view)
+        known = view[_HEAD:n]
+        known = self._topics.get(bytes(known)) or self._learn(bytes(known))
+        if known[1] is not False:
+            return self._publish(known, view)
         self._delivered = self._next
         conn.due = True
         self.dropped += 1
 
     def _learn(self, name):
         topic = str(name, "utf-8")
-        wanted = any([matches(filter, topic) for filter in self._receive])
-        if len(self._topics) >= _TOPICS:
-            self._topics.popitem()
-        self._topics[name] = topic = (topic, wanted)
-        return topic
+        known = [topic, any([matches(filter, topic) for filter in self._receive])]
+        _remember(self._topics, name, known)
+        return known
 
     def _out_of_turn(self, conn, n):
         if not self._next - n & 0x8000:
@@ -235,18 +239,20 @@ class Messages:
             conn.asked = True
             conn.send(bytes((_AGAIN, self._next >> 8, self._next & 255)))
 
-    def _publish(self, topic, view):
+    def _publish(self, known, view):
         retain = view[5]
         view = view[_HEAD + view[6] :]
-        payload = decode(retain & _KIND, view) if retain & _KIND else bytes(view)
-        retain = retain & _RETAIN != 0 and self._keeps(topic, payload)
+        view = decode(retain & _KIND, view) if retain & _KIND else bytes(view)
+        retain = retain & _RETAIN != 0 and self._keeps(known[0], view)
         self.received += 1
-        if self._turn.locked() or self._blocked(topic):
-            return self._wait(topic, payload, retain)
+        if self._turn.locked() or (
+            known[1] is not self._broker._routes.get(known[0]) and self._blocked(known)
+        ):
+            return self._wait(known[0], view, retain)
         # What is published while it is delivered acknowledges it.
         self._delivered = self._next
         self._conn.due = True
-        self._broker.publish(topic, payload, retain, self)
+        self._broker.publish(known[0], view, retain, self)
 
     def _wait(self, topic, payload, retain):
         return self._deliver(topic, payload, retain, self._next, self._peer)
@@ -263,12 +269,17 @@ class Messages:
         self._stale.discard(topic)
         return True
 
-    def _blocked(self, topic):
+    def _blocked(self, known):
         # Whether a subscriber has no room, and would rather have the publisher wait.
-        sinks = self._broker._routes.get(topic)
-        for sink in self._broker._route(topic) if sinks is None else sinks:
-            if sink.full() and sink is not self and _waits(sink):
-                return True
+        sinks = self._broker._routes.get(known[0])
+        if sinks is None:
+            sinks = self._broker._route(known[0])
+        known[1] = sinks
+        for sink in sinks:
+            if sink is not self and _waits(sink):
+                known[1] = True
+                if sink.full():
+                    return True
 
     async def _deliver(self, topic, payload, retain, number, session):
         # When it is this one's turn, the connection and the peer may be others.
@@ -282,3 +293,9 @@ class Messages:
 
 def _waits(sink):
     return hasattr(sink, "queue") and getattr(sink, "policy", "block") == "block"
+
+
+def _remember(topics, topic, what):
+    if len(topics) >= _TOPICS:
+        topics.popitem()
+    topics[topic] = what
