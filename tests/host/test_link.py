@@ -2,11 +2,15 @@
 
 import ast
 import asyncio
+import base64
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
+from types import NoneType
 
 import pytest
 
@@ -35,6 +39,7 @@ ECHO = """
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
 
+{head}
 CARRIER = {carrier}
 
 async def main():
@@ -58,8 +63,8 @@ asyncio.run(main())
 class Child:
     """MicroPython's unix port in a process of its own, which runs ECHO."""
 
-    def __init__(self, folder, carrier):
-        self._script = ECHO.format(carrier=carrier)
+    def __init__(self, folder, carrier, head=""):
+        self._script = ECHO.format(carrier=carrier, head=head)
         self._folder = folder
 
     async def __aenter__(self):
@@ -106,24 +111,64 @@ KINDS = [
 ]
 
 
-def joined(port, calls, **options):
+def joined(port, calls, context=None, secret=b"secret"):
     """Return the carrier's source for MicroPython, and a broker and link of CPython's."""
     names = {True: "Tcp", False: "Listen"}
     broker = Broker()
-    carrier = (Tcp if calls else Listen)("127.0.0.1", port)
-    link = Link(broker, carrier, ["to/#"], ["from/#"], secret=b"secret", keepalive=1, **options)
+    carrier = (Tcp if calls else Listen)("localhost" if context else "127.0.0.1", port, context)
+    link = Link(broker, carrier, ["to/#"], ["from/#"], secret=secret, keepalive=1)
     link.BACKOFF = 0.01, 0.05
-    return f"{names[not calls]}('127.0.0.1', {port})", broker, link
+    return f"{names[not calls]}({carrier.host!r}, {port}, {context and 'CONTEXT'})", broker, link
 
 
-@pytest.mark.parametrize("calls", [True, False], ids=["cpython calls", "micropython calls"])
+TLS = """
+import binascii, ssl
+CERT = binascii.a2b_base64("{CERT}")
+CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_{role})
+if "{role}" == "SERVER":
+    CONTEXT.load_cert_chain(CERT, binascii.a2b_base64("{KEY}"))
+else:
+    CONTEXT.verify_mode = ssl.CERT_REQUIRED
+    CONTEXT.load_verify_locations(cadata=CERT)
+"""
+
+
+def tls(calls):
+    """Return MicroPython's source of a context, and CPython's context."""
+    with targets.get("unix") as unix:
+        if "ssl" not in unix.features:
+            pytest.skip("this MicroPython has no ssl")
+    scope = {}
+    for node in TREE.body:
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("CERT", "KEY"):
+            scope[node.targets[0].id] = ast.literal_eval(node.value)
+    cert = base64.b64decode(scope["CERT"])
+    if calls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=cert)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            key = "-----BEGIN EC PRIVATE KEY-----\n%s\n-----END EC PRIVATE KEY-----\n"
+            file.write(ssl.DER_cert_to_PEM_cert(cert) + key % scope["KEY"])
+            file.flush()
+            context.load_cert_chain(file.name)
+    return TLS.format(role="SERVER" if calls else "CLIENT", **scope), context
+
+
+CALLS = pytest.mark.parametrize("calls", [True, False], ids=["cpython calls", "micropython calls"])
+
+
+@CALLS
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_with_micropython(tmp_path, calls, loop):
+@pytest.mark.parametrize("safe", [False, True], ids=["tcp", "tls"])
+def test_with_micropython(tmp_path, calls, loop, safe):
     async def main():
-        carrier, broker, link = joined(free_port(), calls)
+        head, context = tls(calls) if safe else ("", None)
+        carrier, broker, link = joined(free_port(), calls, context)
         got = []
         broker.subscribe_call("from/#", lambda topic, payload: got.append(payload))
-        async with Child(tmp_path, carrier) as child, link:
+        async with Child(tmp_path, carrier, head) as child, link:
             await asyncio.wait_for(link.wait_connected(), 10)
             sent = KINDS + list(range(1000)) + [bytes(n) for n in range(0, 1000, 50)]
             for payload in sent:
@@ -138,6 +183,42 @@ def test_with_micropython(tmp_path, calls, loop):
         assert not link.dropped and not link.refused
 
     pytest.importorskip(loop).run(main())
+
+
+@CALLS
+def test_tls_does_not_take_the_place_of_the_secret(tmp_path, calls):
+    async def main():
+        head, context = tls(calls)
+        carrier, broker, link = joined(free_port(), calls, context, b"another")
+        broker.publish("to/kept", "state", retain=True)
+        got = []
+        broker.subscribe_call("from/#", lambda topic, payload: got.append(payload))
+        async with Child(tmp_path, carrier, head), link:
+            for _ in range(1000):
+                if not isinstance(link.error, (NoneType, ConnectionRefusedError)):
+                    break
+                await asyncio.sleep(0.005)
+            if calls:  # it hears of it by an end, of TCP or of TLS
+                assert isinstance(link.error, (EOFError, OSError)), link.error
+            else:
+                assert "secret" in str(link.error) and link.refused
+            assert not link.connected and not got
+
+    asyncio.run(main())
+
+
+def test_certificate_that_is_not_trusted_is_told(tmp_path):
+    async def main():
+        head, _ = tls(True)
+        carrier, broker, link = joined(free_port(), True, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        async with Child(tmp_path, carrier, head), link:
+            for _ in range(1000):
+                if isinstance(link.error, ssl.SSLError):
+                    break
+                await asyncio.sleep(0.005)
+            assert "certificate" in str(link.error) and not link.connected
+
+    asyncio.run(main())
 
 
 def test_micropython_that_is_killed_is_joined_again(tmp_path):
