@@ -290,9 +290,10 @@ class FramedProtocol(BufferedProtocol):
             data += crc32(data).to_bytes(4, "little")
             data = _END + data.replace(_ESC, _ESC_ESC).replace(_END, _ESC_END) + _END
         elif n < 128:
-            data = bytes((n,)) + data
+            # Not bytes: MicroPython would compute the hash of all.
+            data = bytearray((n,)) + data
         elif n < 16384:
-            data = bytes((n & 127 | 128, n >> 7)) + data
+            data = bytearray((n & 127 | 128, n >> 7)) + data
         else:
             data = _length(n) + data
         self.transport.write(data)
