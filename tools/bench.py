@@ -427,13 +427,16 @@ def script_text(script, package) -> str:
     return f"{text}\nexec({peer!r}, {{}})\n" if package == PEER else text
 
 
-def run_pair(target, script, package, **args) -> dict:
-    """As run(), in two processes at once; return what both return."""
+def run_pair(target, script, package, sender=None, **args) -> dict:
+    """As run(), in two processes at once; return what both return.
+
+    sender: the target of the one that sends, if that is another
+    """
     with socket.create_server(("127.0.0.1", 0)) as s:
         args["port"] = s.getsockname()[1]
     with ThreadPoolExecutor() as pool:
-        roles = ("receive", "send")
-        running = [pool.submit(run, target, script, package, role=r, **args) for r in roles]
+        ends = {"receive": target, "send": sender or target}
+        running = [pool.submit(run, ends[r], script, package, role=r, **args) for r in ends]
         return {key: value for end in running for key, value in end.result().items()}
 
 

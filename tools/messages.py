@@ -1,9 +1,13 @@
 """Measure how long messages of 16 bytes to 512 KB take to another process, with streams and with
-a Protocol, on the unix port and on CPython.
+a Protocol, on the unix port and on CPython; and messages with a topic, over a Link and with
+streams.
 
 Messages have their length ahead; each is sent when the one before has been answered. A figure is
 the median time from the sender's write to the receiver that has the message. The table goes to
 benchmarks/messages.json and docs/protocols.md, the picture beside the former.
+
+Those with a topic come one by one and in bursts, each of which is answered; their table goes to
+docs/link.md.
 """
 
 import datetime
@@ -21,7 +25,7 @@ from rich.table import Table
 from tools import bench, targets
 from tools.bootstrap import ROOT
 
-_PAGE = ROOT / "docs" / "protocols.md"
+_PAGES = (ROOT / "docs" / "protocols.md", ROOT / "docs" / "link.md")
 _SIZES = [16, 64, 256, 1024, 4096, 16384, 65536, 524288]
 
 # What is measured: name, target, package, how.
@@ -34,22 +38,31 @@ _SIDES = (
 )
 
 
+# The same of messages with a topic: from where to where, sizes, bursts, and package and how.
+_PAIRS = ("unix → unix", "unix → CPython", "CPython → unix")
+_HOPS = [(pair, size, burst) for pair in _PAIRS for size in (64, 1024, 8192) for burst in (1, 50)]
+_WAYS = {"streams": ("asyncio", "stream"), "link": ("asyncio_alt", "link")}
+_STAGES = ("to the handler", "to the answer", "messages a second")
+
+# What CPython is started with, to read a script as MicroPython does, and find the package.
+_CPYTHON = ["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); exec(sys.stdin.read())"]
+
+
 def add_arguments(parser):
     parser.add_argument(
         "--repeats", type=bench.repeats, default=5, metavar="N", help="(default: 5)"
     )
-    bench.add_folder(
-        parser, "write the JSON and the picture there, and leave docs/protocols.md as it is"
-    )
+    bench.add_folder(parser, "write the JSON and the picture there, and leave docs/ as it is")
 
 
 def main(args):
     console = Console()
-    # Large messages need more than the unix port's 2 MB; CPython reads scripts as that does.
+    # Large messages need more than the unix port's 2 MB.
     unix = targets.get("unix", args=["-X", "heapsize=32M"])
-    cpython = targets.get("unix", binary=sys.executable)
+    cpython = targets.get("unix", binary=sys.executable, args=_CPYTHON)
     with unix, cpython:
-        medians = measure({"unix": unix, "cpython": cpython}, args.repeats, console)
+        started = {"unix": unix, "cpython": cpython}
+        medians = measure(started, args.repeats, console)
         report = {
             "target": "messages",
             "micropython": bench.micropython_version(unix),
@@ -59,6 +72,7 @@ def main(args):
             "repeats": args.repeats,
             "sizes": medians,
             "figures": [_figure(sides) for sides in medians],
+            "hops": measure_hops(started, args.repeats, console),
         }
     args.folder.mkdir(parents=True, exist_ok=True)
     stem = args.folder / "messages"
@@ -67,15 +81,21 @@ def main(args):
     )
     draw(report, stem.with_suffix(".svg"))
     if args.folder == bench.RESULTS:
-        _PAGE.write_text(with_table(_PAGE.read_text("utf-8"), report), "utf-8")
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("", *(side[0] for side in _SIDES)):
-        table.add_column(heading, justify="right")
-    for row in rows(report):
-        table.add_row(*row)
-    console.print(table)
+        for page in _PAGES:
+            page.write_text(with_tables(page.read_text("utf-8"), report), "utf-8")
+    _print(console, ("", *(side[0] for side in _SIDES)), rows(report))
+    _print(console, _HEADINGS, hop_rows(report))
     console.print(f"Written: {stem}.json, {stem}.svg")
     return 0
+
+
+def _print(console, headings, rows):
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=not heading)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def measure(started, repeats, console):
@@ -92,6 +112,29 @@ def measure(started, repeats, console):
     return [
         {"size": size} | {side[0]: medians[size, side[0]] for side in _SIDES} for size in _SIZES
     ]
+
+
+def measure_hops(started, repeats, console):
+    """Return, for each of _HOPS, {"pair", "size", "burst", name of a way: list of the _STAGES}."""
+    samples = defaultdict(list)
+    runs = [(hop, way) for _ in range(repeats) for hop in _HOPS for way in _WAYS]
+    for (hop, way), (package, how) in track(
+        [(run, _WAYS[run[1]]) for run in runs], "Measuring", console=console, transient=True
+    ):
+        pair, size, burst = hop
+        sender, receiver = (started[end.lower()] for end in pair.split(" → "))
+        args = {"size": size, "burst": burst, "bursts": 600 if burst == 1 else 40, "how": how}
+        result = bench.run_pair(receiver, "hop", package, sender=sender, **args)
+        for key, value in result.items():
+            samples[hop, way, key] += value if isinstance(value, list) else [1e6 / value]
+
+    def stages(hop, way):
+        # Of the messages a second the most: other programs on the machine only take some away.
+        us, answered, each = (samples[hop, way, key] for key in ("us", "answered", "each"))
+        return [statistics.median(us), statistics.median(answered), round(max(each))]
+
+    names = ("pair", "size", "burst")
+    return [dict(zip(names, hop)) | {way: stages(hop, way) for way in _WAYS} for hop in _HOPS]
 
 
 def _figure(sides):
@@ -111,17 +154,35 @@ def rows(report):
         yield [_text(sides["size"]), *(f"{bench.number(sides[side[0]])} µs" for side in _SIDES)]
 
 
-def with_table(text, report):
-    """Return a Markdown text with the table, which stands between the comments `<!-- messages -->`
-    and `<!-- end -->`, brought up to date."""
-    lines = [
-        f"| | {' | '.join(side[0] for side in _SIDES)} |",
-        "| ---: |" + " ---: |" * len(_SIDES),
-        *(f"| {' | '.join(row)} |" for row in rows(report)),
+_HEADINGS = ("", *(f"{way}, {stage}" for stage in _STAGES for way in _WAYS))
+
+
+def hop_rows(report):
+    """Yield the rows of the other table, as text."""
+    for hop in report["hops"]:
+        burst = "" if hop["burst"] == 1 else f"{hop['burst']} × "
+        units = (" µs", " µs", "")
+        yield [
+            f"{hop['pair']}, {burst}{_text(hop['size'])}",
+            *(bench.number(hop[way][i]) + unit for i, unit in enumerate(units) for way in _WAYS),
+        ]
+
+
+def with_tables(text, report):
+    """Return a Markdown text with its tables brought up to date, which stand between the comments
+    `<!-- messages -->` or `<!-- hops -->`, and `<!-- end -->`."""
+    where = [
         "",
         f"MicroPython {report['micropython']}, CPython {report['cpython']}, {report['machine']}.",
     ]
-    return bench.replaced(text, "messages", "\n".join(lines))
+    for name, headings, cells in (
+        ("messages", ("", *(side[0] for side in _SIDES)), rows(report)),
+        ("hops", _HEADINGS, hop_rows(report)),
+    ):
+        lines = [headings, ["---:"] * len(headings), *cells]
+        lines = ["| " + " | ".join(line) + " |" for line in lines]
+        text = bench.replaced(text, name, "\n".join(lines + where))
+    return text
 
 
 def draw(report, path):
