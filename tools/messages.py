@@ -40,7 +40,7 @@ _SIDES = (
 
 # The same of messages with a topic: from where to where, sizes, bursts, and package and how.
 _PAIRS = ("unix → unix", "unix → CPython", "CPython → unix")
-_HOPS = [(pair, size, burst) for pair in _PAIRS for size in (64, 1024, 8192) for burst in (1, 50)]
+_LINKS = [(pair, size, burst) for pair in _PAIRS for size in (64, 1024, 8192) for burst in (1, 50)]
 _WAYS = {"streams": ("asyncio", "stream"), "link": ("asyncio_alt", "link")}
 _STAGES = ("to the handler", "to the answer", "messages a second")
 
@@ -72,7 +72,7 @@ def main(args):
             "repeats": args.repeats,
             "sizes": medians,
             "figures": [_figure(sides) for sides in medians],
-            "hops": measure_hops(started, args.repeats, console),
+            "links": measure_links(started, args.repeats, console),
         }
     args.folder.mkdir(parents=True, exist_ok=True)
     stem = args.folder / "messages"
@@ -84,7 +84,7 @@ def main(args):
         for page in _PAGES:
             page.write_text(with_tables(page.read_text("utf-8"), report), "utf-8")
     _print(console, ("", *(side[0] for side in _SIDES)), rows(report))
-    _print(console, _HEADINGS, hop_rows(report))
+    _print(console, _HEADINGS, link_rows(report))
     console.print(f"Written: {stem}.json, {stem}.svg")
     return 0
 
@@ -114,10 +114,10 @@ def measure(started, repeats, console):
     ]
 
 
-def measure_hops(started, repeats, console):
-    """Return, for each of _HOPS, {"pair", "size", "burst", name of a way: list of the _STAGES}."""
+def measure_links(started, repeats, console):
+    """Return, for each of _LINKS, {"pair", "size", "burst", name of a way: list of the _STAGES}."""
     samples = defaultdict(list)
-    runs = [(hop, way) for _ in range(repeats) for hop in _HOPS for way in _WAYS]
+    runs = [(hop, way) for _ in range(repeats) for hop in _LINKS for way in _WAYS]
     for (hop, way), (package, how) in track(
         [(run, _WAYS[run[1]]) for run in runs], "Measuring", console=console, transient=True
     ):
@@ -134,7 +134,7 @@ def measure_hops(started, repeats, console):
         return [statistics.median(us), statistics.median(answered), round(max(each))]
 
     names = ("pair", "size", "burst")
-    return [dict(zip(names, hop)) | {way: stages(hop, way) for way in _WAYS} for hop in _HOPS]
+    return [dict(zip(names, hop)) | {way: stages(hop, way) for way in _WAYS} for hop in _LINKS]
 
 
 def _figure(sides):
@@ -157,9 +157,9 @@ def rows(report):
 _HEADINGS = ("", *(f"{way}, {stage}" for stage in _STAGES for way in _WAYS))
 
 
-def hop_rows(report):
+def link_rows(report):
     """Yield the rows of the other table, as text."""
-    for hop in report["hops"]:
+    for hop in report["links"]:
         burst = "" if hop["burst"] == 1 else f"{hop['burst']} × "
         units = (" µs", " µs", "")
         yield [
@@ -170,14 +170,14 @@ def hop_rows(report):
 
 def with_tables(text, report):
     """Return a Markdown text with its tables brought up to date, which stand between the comments
-    `<!-- messages -->` or `<!-- hops -->`, and `<!-- end -->`."""
+    `<!-- messages -->` or `<!-- links -->`, and `<!-- end -->`."""
     where = [
         "",
         f"MicroPython {report['micropython']}, CPython {report['cpython']}, {report['machine']}.",
     ]
     for name, headings, cells in (
         ("messages", ("", *(side[0] for side in _SIDES)), rows(report)),
-        ("hops", _HEADINGS, hop_rows(report)),
+        ("links", _HEADINGS, link_rows(report)),
     ):
         lines = [headings, ["---:"] * len(headings), *cells]
         lines = ["| " + " | ".join(line) + " |" for line in lines]

@@ -54,7 +54,7 @@ async def call(conn, secret, state):
     accepted = await _ask(conn, proof, _ACCEPT, 32 + STATE_SIZE)
     if accepted[:32] != _mac(secret, b"2", one, two):
         raise Refused("wrong secret")
-    conn.send(bytes((_READY,)) + state())
+    conn.send(bytes((_READY,)), state())
     return accepted[32:]
 
 
@@ -94,12 +94,12 @@ async def answer(conn, secret, state):
                 one = frame[2:]
                 two = urandom(16)
                 proved = False
-            conn.send(bytes((_CHALLENGE,)) + two)
+            conn.send(bytes((_CHALLENGE,)), two)
         elif kind == _PROOF and n == 33 and one and (conn.lossy or not proved):
             if frame[1:] != _mac(secret, b"1", one, two):
                 raise Refused("wrong secret")
             proved = True
-            conn.send(bytes((_ACCEPT,)) + _mac(secret, b"2", one, two) + state())
+            conn.send(bytes((_ACCEPT,)) + _mac(secret, b"2", one, two), state())
         elif kind == _READY and n == 1 + STATE_SIZE and proved:
             return frame[1:]
         elif not conn.lossy:

@@ -50,10 +50,10 @@ class _Connection(FramedProtocol):
         self.why = er
         self.transport.abort()
 
-    def send(self, frame):
+    def send(self, frame, rest=b""):
         if not self.transport.is_closing():
             self.said = ticks_ms()
-            self._send(frame)
+            self._send(frame + rest if rest else frame)
 
     def frame_received(self, view):
         return self.link._take(self, view)

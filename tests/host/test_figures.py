@@ -95,7 +95,7 @@ def test_committed_figures_hold():
         assert [name for name in missed if not MISSED.fullmatch(name)] == []
 
 
-@pytest.mark.parametrize("name, mark", [("protocols", "messages"), ("link", "hops")])
+@pytest.mark.parametrize("name, mark", [("protocols", "messages"), ("link", "links")])
 def test_page_shows_the_last_table_of_messages(name, mark):
     report = json.loads((bench.RESULTS / "messages.json").read_text("utf-8"))
     page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
@@ -104,13 +104,13 @@ def test_page_shows_the_last_table_of_messages(name, mark):
 
 def test_messages_measures_all_sides_and_draws_the_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(messages, "_SIZES", [16, 20000])
-    monkeypatch.setattr(messages, "_HOPS", [("unix → CPython", 64, 1), ("CPython → unix", 64, 5)])
+    monkeypatch.setattr(messages, "_LINKS", [("unix → CPython", 64, 1), ("CPython → unix", 64, 5)])
     page = (ROOT / "docs" / "protocols.md").read_bytes()
     assert messages.main(argparse.Namespace(repeats=1, folder=tmp_path)) == 0
     report = json.loads((tmp_path / "messages.json").read_text("utf-8"))
     assert [sides.pop("size") for sides in report["sizes"]] == [16, 20000]
     assert all(len(sides) == 5 and min(sides.values()) > 0 for sides in report["sizes"])
-    for hop in report["hops"]:
+    for hop in report["links"]:
         assert len(hop["streams"]) == len(hop["link"]) == 3 and min(hop["link"]) > 0
     xml.etree.ElementTree.parse(tmp_path / "messages.svg")
     assert (ROOT / "docs" / "protocols.md").read_bytes() == page
