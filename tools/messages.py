@@ -115,7 +115,7 @@ def measure(started, repeats, console):
 
 
 def measure_links(started, repeats, console):
-    """Return, for each of _LINKS, {"pair", "size", "burst", name of a way: list of the _STAGES}."""
+    """Return of each of _LINKS {"pair", "size", "burst", name of a way: list of the _STAGES}."""
     samples = defaultdict(list)
     runs = [(hop, way) for _ in range(repeats) for hop in _LINKS for way in _WAYS]
     for (hop, way), (package, how) in track(
