@@ -25,11 +25,15 @@ QUICK = r'python3 -m tools($| (api|mip-index|power "|size|stubs|top |topics|trac
 # What the tests of mip run, with a server in GitHub's place.
 ELSEWHERE = r"mpremote mip install (--index|github:)"
 
-SCRIPT = """
+SCRIPT = """\
 import asyncio
+
+
 async def main():
     for _ in range(20):
         await asyncio.sleep_ms(5)
+
+
 asyncio.run(main())
 """
 PROGRAM = f"""
@@ -67,7 +71,7 @@ def place(tmp_path_factory):
     """Return the copy, and a function that runs a command in it as a shell does."""
     copy = tmp_path_factory.mktemp("commands") / "asyncio_alt"
     ignored = shutil.ignore_patterns(".venv", ".git", "dist", "__pycache__", ".*_cache")
-    shutil.copytree(ROOT, copy, ignore=ignored)
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
     (copy / ".venv").symlink_to(VENV)
     (copy / "script.py").write_text(SCRIPT)
     own = copy.parent / "venv"  # where pip may install to
