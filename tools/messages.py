@@ -124,7 +124,7 @@ def measure_links(started, repeats, console):
         pair, size, burst = hop
         sender, receiver = (started[end.lower()] for end in pair.split(" → "))
         args = {"size": size, "burst": burst, "bursts": 600 if burst == 1 else 40, "how": how}
-        result = bench.run_pair(receiver, "hop", package, sender=sender, **args)
+        result = bench.run_pair(receiver, "link", package, sender=sender, **args)
         for key, value in result.items():
             samples[hop, way, key] += value if isinstance(value, list) else [1e6 / value]
 
