@@ -13,6 +13,7 @@ import pytest
 from tools import size, targets
 from tools.__main__ import TOOLS
 from tools.bootstrap import ROOT
+from tools.targets.child import running
 
 
 def tools(*args):
@@ -132,12 +133,12 @@ def test_interrupt_leaves_nothing_running(tmp_path):
     for ending in (signal.SIGINT, signal.SIGTERM):
         pid_file.unlink(missing_ok=True)
         command = ["-m", "tools", "test", "-p", "tests.conftest", "--rootdir", tmp_path, file]
-        process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=subprocess.DEVNULL)
-        wait_until(lambda: pid_file.exists() and pid_file.read_text())
-        assert alive(int(pid_file.read_text()))
-        process.send_signal(ending)
-        assert process.wait(10) != 0
-        wait_until(lambda: not alive(int(pid_file.read_text())))
+        with running([sys.executable, *command], cwd=ROOT) as process:
+            wait_until(lambda: pid_file.exists() and pid_file.read_text())
+            assert alive(int(pid_file.read_text()))
+            process.send_signal(ending)
+            assert process.wait(10) != 0
+            wait_until(lambda: not alive(int(pid_file.read_text())))
 
 
 def alive(pid):

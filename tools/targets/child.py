@@ -110,5 +110,6 @@ def _detach():
     # In a process group of its own Ctrl-C does not reach it: we end it in our own time. It stays
     # in the session, which on Linux is what niceness counts in.
     os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored, if a shell has us in the background
     if sys.platform == "linux":
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
