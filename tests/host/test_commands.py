@@ -98,13 +98,13 @@ def board(place, request):
         pytest.skip(str(reason))
 
 
-def run(place, command):
+def run(place, command, seconds):
     folder, environment = place
     with running(["sh", "-c", command], cwd=folder, env=environment) as process:
         if " topics " in command:  # goes on until Ctrl-C
             time.sleep(3)
             os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=3600)
+        out, err = process.communicate(timeout=seconds)
     return process.returncode, (out + err).decode()
 
 
@@ -112,7 +112,8 @@ def run(place, command):
 def test_command_works_as_written(command, place, request):
     if re.match(ELSEWHERE, command):
         pytest.skip("test_mip.py runs it, with a server in GitHub's place")
-    if not re.fullmatch(QUICK, command) and os.environ.get("COMMANDS") != "all":
+    quick = re.fullmatch(QUICK, command)
+    if not quick and os.environ.get("COMMANDS") != "all":
         pytest.skip("takes minutes: with COMMANDS=all in the environment only")
     for stands, example in EXAMPLES:
         command = command.replace(stands, example)
@@ -122,7 +123,7 @@ def test_command_works_as_written(command, place, request):
     if "mqtt://HOST" in command:
         port = request.getfixturevalue("mosquitto").port
         command = command.replace("HOST", f"127.0.0.1:{port}")
-    code, said = run(place, command)
+    code, said = run(place, command, 120 if quick else 3600)
     expected = {"python3 -m tools": 2}.get(command, -signal.SIGINT if " topics " in command else 0)
     assert code == expected, said
 
