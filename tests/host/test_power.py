@@ -83,11 +83,12 @@ async def task(ms):
     while time.ticks_diff(time.ticks_ms(), begin) < 60000:
         await sleep_ms(ms)
         n += 1
-    print(ms, time.ticks_diff(time.ticks_ms(), begin) - n * ms, n)
+    return ms, time.ticks_diff(time.ticks_ms(), begin) - n * ms, n
 
 async def main():
     power_mode(True)
-    await asyncio.gather(*(task(ms) for ms in range(210, 1200, 100)))
+    for line in await asyncio.gather(*(task(ms) for ms in range(210, 1200, 100))):
+        print(*line)
     print(power_mode().stats()["asleep_ms"])
 
 asyncio.run(main())
