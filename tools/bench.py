@@ -334,6 +334,16 @@ def add_arguments(parser):
     add_folder(parser, "write the JSON and the picture there, and leave docs/figures.md as it is")
 
 
+def write(report, path, pages=(), with_tables=None):
+    """Write what a tool has measured to a JSON file, in a folder that is made if need be. If that
+    is benchmarks/, bring the pages with its tables up to date: with_tables(text, report) returns
+    the new text of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for page in pages if path.parent == RESULTS else ():
+        page.write_text(with_tables(page.read_text("utf-8"), report), "utf-8")
+
+
 def repeats(text):
     count = int(text)
     if count < 1:
@@ -366,14 +376,9 @@ def main(args):
         "repeats": args.repeats,
         "figures": figures,
     }
-    args.folder.mkdir(parents=True, exist_ok=True)
     stem = args.folder / args.target
-    stem.with_suffix(".json").write_text(
-        json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    write(report, stem.with_suffix(".json"), [_PAGE], lambda text, r: with_tables(text, [r]))
     draw(report, stem.with_suffix(".svg"))
-    if args.folder == RESULTS:
-        _PAGE.write_text(with_tables(_PAGE.read_text("utf-8"), [report]), "utf-8")
     console.print(_table(report))
     missed = [figure["name"] for figure in figures if figure["ok"] is False]
     console.print(f"{len(missed)} missed" if missed else "All that is required holds.")

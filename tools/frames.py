@@ -6,7 +6,6 @@ benchmarks/frames.json. "missed" is a figure with a round that streams have won.
 """
 
 import datetime
-import json
 import platform
 import statistics
 
@@ -14,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tools.bench import add_folder, repeats, shown
+from tools.bench import add_folder, repeats, shown, write
 from tools.experiments import frames
 
 _SCENES = (
@@ -48,9 +47,8 @@ def main(args):
         "date": datetime.date.today().isoformat(),
         "figures": figures,
     }
-    args.folder.mkdir(parents=True, exist_ok=True)
     path = args.folder / "frames.json"
-    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(report, path)
     console = Console()
     table = Table(title=f"CPython {report['python']}", box=box.SIMPLE_HEAD)
     for column in ("", "streams", "FramedProtocol", "ratio", "wins"):

@@ -74,14 +74,9 @@ def main(args):
     console = Console()
     with targets.get("rp2") as rp2, Mosquitto() as mosquitto:
         report = measure(rp2, mosquitto, args.repeats)
-    args.folder.mkdir(parents=True, exist_ok=True)
     stem = args.folder / "hops"
-    stem.with_suffix(".json").write_text(
-        json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    bench.write(report, stem.with_suffix(".json"), [_PAGE], with_table)
     draw(report, stem.with_suffix(".svg"))
-    if args.folder == bench.RESULTS:
-        _PAGE.write_text(with_table(_PAGE.read_text("utf-8"), report), "utf-8")
     for way, lines in rows(report).items():
         table = Table(title=way, box=box.SIMPLE_HEAD)
         for heading in _HEADINGS:

@@ -11,7 +11,6 @@ docs/link.md.
 """
 
 import datetime
-import json
 import platform
 import statistics
 import sys
@@ -74,15 +73,9 @@ def main(args):
             "figures": [_figure(sides) for sides in medians],
             "links": measure_links(started, args.repeats, console),
         }
-    args.folder.mkdir(parents=True, exist_ok=True)
     stem = args.folder / "messages"
-    stem.with_suffix(".json").write_text(
-        json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    bench.write(report, stem.with_suffix(".json"), _PAGES, with_tables)
     draw(report, stem.with_suffix(".svg"))
-    if args.folder == bench.RESULTS:
-        for page in _PAGES:
-            page.write_text(with_tables(page.read_text("utf-8"), report), "utf-8")
     _print(console, ("", *(side[0] for side in _SIDES)), rows(report))
     _print(console, _HEADINGS, link_rows(report))
     console.print(f"Written: {stem}.json, {stem}.svg")

@@ -11,7 +11,6 @@ have published.
 import argparse
 import ast
 import datetime
-import json
 from pathlib import Path
 
 from rich import box
@@ -94,7 +93,6 @@ def main(args):
         version = bench.micropython_version(rp2)
     for values in runs:
         values["mA"] = float(f"{estimate(values['asleep'], awake, asleep):.3g}")
-    args.folder.mkdir(parents=True, exist_ok=True)
     picture = args.folder / "power.svg"
     draw(runs, picture)
     for values in runs:
@@ -109,9 +107,7 @@ def main(args):
         "runs": runs,
     }
     path = args.folder / "power.json"
-    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if args.folder == bench.RESULTS:
-        _DOC.write_text(with_tables(_DOC.read_text("utf-8"), report), "utf-8")
+    bench.write(report, path, [_DOC], with_tables)
     console.print(_table(report))
     console.print(f"mA: an estimate, from {awake:g} awake and {asleep:g} asleep.")
     console.print(f"Written: {path}, {picture}")

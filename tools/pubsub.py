@@ -70,7 +70,7 @@ def main(args):
     if args.day:
         days = {way: day(args.day, args.messages, way) for way in WAYS}
         console.print(days)
-        _write(file, last | {"day": {"target": args.day, **days}})
+        bench.write(last | {"day": {"target": args.day, **days}}, file, [DOC], with_tables)
         return 1 if any(faults(left) for left in days.values()) else 0
     with targets.get("rp2") as rp2:
         footprint = bench.run(rp2, "footprint", "asyncio_alt")
@@ -94,18 +94,11 @@ def main(args):
         "heap on the Pico": footprint["bytes"],
         "day": last.get("day"),
     }
-    _write(file, report)
+    bench.write(report, file, [DOC], with_tables)
     for figure in report["figures"]:
         console.print(figure["name"], *bench.shown(figure))
     console.print(f"Written: {file}")
     return 1 if any(figure["ok"] is False for figure in report["figures"]) else 0
-
-
-def _write(file, report):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if file.parent == bench.RESULTS:
-        DOC.write_text(with_tables(DOC.read_text("utf-8"), report), "utf-8")
 
 
 def of_a_day(text):

@@ -6,7 +6,6 @@ table goes to benchmarks/shared.json and docs/link.md.
 """
 
 import datetime
-import json
 import platform
 import statistics
 from collections import defaultdict
@@ -45,11 +44,8 @@ def main(args):
         "repeats": args.repeats,
         "figures": measure(args.repeats, console),
     }
-    args.folder.mkdir(parents=True, exist_ok=True)
     path = args.folder / "shared.json"
-    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if args.folder == bench.RESULTS:
-        _PAGE.write_text(with_table(_PAGE.read_text("utf-8"), report), "utf-8")
+    bench.write(report, path, [_PAGE], with_table)
     table = Table(box=box.SIMPLE_HEAD)
     for heading in _headings():
         table.add_column(heading, justify="right")

@@ -1,8 +1,8 @@
-"""A broker for the tests that need one."""
+"""What several tests need: a broker, emulated boards."""
 
 import pytest
 
-from tools import Unavailable
+from tools import Unavailable, targets
 from tools.mosquitto import Mosquitto
 
 
@@ -13,3 +13,23 @@ def mosquitto():
             yield broker
     except Unavailable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def qemu():
+    yield from started("qemu")
+
+
+@pytest.fixture(scope="module")
+def rp2():
+    yield from started("rp2")
+
+
+def started(name):
+    target = targets.get(name)
+    try:
+        target.start()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    yield target
+    target.stop()

@@ -11,34 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tools import Unavailable, targets
 from tools.bootstrap import ROOT
 from tools.targets.child import running
 
 
 @pytest.fixture(scope="module", params=["qemu", "rp2"])
 def board(request):
-    yield from started(request.param)
-
-
-@pytest.fixture(scope="module")
-def qemu():
-    yield from started("qemu")
-
-
-@pytest.fixture(scope="module")
-def rp2():
-    yield from started("rp2")
-
-
-def started(name):
-    target = targets.get(name)
-    try:
-        target.start()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    yield target
-    target.stop()
+    return request.getfixturevalue(request.param)
 
 
 # How a script ends

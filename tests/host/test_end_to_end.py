@@ -9,23 +9,10 @@ import random
 import time
 import xml.etree.ElementTree
 
-import pytest
-
-from tools import Unavailable, bench, hops, targets
+from tools import bench, hops
 from tools.bootstrap import ROOT
 
 PINS = [random.Random(n).randrange(10, 14) for n in range(60)]
-
-
-@pytest.fixture(scope="module")
-def rp2():
-    target = targets.get("rp2")
-    try:
-        target.start()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    yield target
-    target.stop()
 
 
 def changes(toggles):

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tools import Unavailable, bench, power, targets
+from tools import bench, power
 from tools.bootstrap import ROOT
 
 HEAD = """
@@ -24,17 +24,6 @@ print('#EMU {"watch": "sleep"}')
 print('#EMU {"watch": 16}')
 out = Pin(16, Pin.OUT, value=0)
 """
-
-
-@pytest.fixture(scope="module")
-def rp2():
-    target = targets.get("rp2")
-    try:
-        target.start()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    yield target
-    target.stop()
 
 
 def run(rp2, script, stimuli=()):
