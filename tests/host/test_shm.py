@@ -505,13 +505,23 @@ def test_micropython_at_the_other_end(tmp_path, calls):
     run(main)
 
 
+class Elsewhere:
+    """The module os, but of a process that is not here."""
+
+    def getpid(self):
+        return 2**22 + 1
+
+    def __getattr__(self, name):
+        return getattr(os, name)
+
+
 @pytest.mark.parametrize("why", ["a Link", "threshold", "another machine", "not Linux"])
 def test_peer_that_does_not_share_gets_everything(why, monkeypatch):
     options = {"kind": "Link"} if why == "a Link" else {}
     if why == "threshold":
         options["threshold"] = 8 * MB
     if why == "another machine":
-        monkeypatch.setattr(os, "getpid", lambda: 2**22 + 1)  # there is no such process here
+        monkeypatch.setattr(shm, "os", Elsewhere())
     if why == "not Linux":
         monkeypatch.setattr(shm, "memfd_create", None)
 
