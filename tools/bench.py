@@ -334,6 +334,11 @@ def add_arguments(parser):
     add_folder(parser, "write the JSON and the picture there, and leave docs/figures.md as it is")
 
 
+def add_repeats(parser):
+    """Give a tool that measures the option --repeats."""
+    parser.add_argument("--repeats", type=repeats, default=5, metavar="N", help="(default: 5)")
+
+
 def write(report, path, pages=(), with_tables=None):
     """Write what a tool has measured to a JSON file, in a folder that is made if need be. If that
     is benchmarks/, bring the pages with its tables up to date: with_tables(text, report) returns

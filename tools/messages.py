@@ -48,9 +48,7 @@ _CPYTHON = ["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); exec(sys.stdi
 
 
 def add_arguments(parser):
-    parser.add_argument(
-        "--repeats", type=bench.repeats, default=5, metavar="N", help="(default: 5)"
-    )
+    bench.add_repeats(parser)
     bench.add_folder(parser, "write the JSON and the picture there, and leave docs/ as it is")
 
 

@@ -49,9 +49,7 @@ PROGRAMS = (
 
 
 def add_arguments(parser):
-    parser.add_argument(
-        "--repeats", type=bench.repeats, default=5, metavar="N", help="(default: 5)"
-    )
+    bench.add_repeats(parser)
     parser.add_argument("--day", choices=("unix", "qemu", "rp2"), help="(see above)")
     parser.add_argument(
         "--messages",
@@ -237,9 +235,7 @@ def with_tables(text, report) -> str:
         pairs = [left[f"{what} before and after"] for left in lefts]
         day.append(_row(f"{name}, before / after", [f"{b:,} / {a:,}" for b, a in pairs]))
     for mark, lines in (("fan", fan), ("match", match), ("heap", heap), ("day", day)):
-        begin = f"<!-- {mark} -->\n"
-        head, _, rest = text.partition(begin)
-        text = head + begin + "\n".join(lines) + "\n" + rest[rest.index("<!-- end -->") :]
+        text = bench.replaced(text, mark, "\n".join(lines))
     return text
 
 

@@ -29,9 +29,7 @@ _WAYS = {"back": "and an answer back", "on": "one after the other"}
 
 
 def add_arguments(parser):
-    parser.add_argument(
-        "--repeats", type=bench.repeats, default=5, metavar="N", help="(default: 5)"
-    )
+    bench.add_repeats(parser)
     bench.add_folder(parser, "write the JSON there, and leave docs/link.md as it is")
 
 

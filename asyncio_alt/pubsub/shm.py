@@ -177,13 +177,13 @@ class SharedLink(Link):
         if self._key:
             conn.send(pack(">BH", _ACK, self._delivered) + self._key)
 
-    def _down(self, conn, *why):
+    def _down(self, conn):
         if self._conn is conn:
             for segment in (self._segment, self._offered, self._peer_segment):
                 if segment:
                     segment.close()
             self._part()
-        super()._down(conn, *why)
+        super()._down(conn)
 
     def _most(self):
         # Bytes that a segment has at most, at both ends: for all that may be under way.

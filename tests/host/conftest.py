@@ -25,8 +25,8 @@ def rp2():
     yield from started("rp2")
 
 
-def started(name):
-    target = targets.get(name)
+def started(name, **options):
+    target = targets.get(name, **options)
     try:
         target.start()
     except Unavailable as reason:

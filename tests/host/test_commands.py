@@ -13,7 +13,7 @@ import venv
 
 import pytest
 
-from tools import Unavailable, targets
+from tools import targets
 from tools.bootstrap import ROOT, VENV
 from tools.targets.child import running
 
@@ -91,14 +91,11 @@ def board(place, request):
     """Return the port of an emulated board with the package, a main.py and a program that runs."""
     if request.config.getoption("--target") not in ("rp2", "all"):
         pytest.skip("with --target rp2 or all only")
-    try:
-        with targets.get("rp2") as pico, pico.board() as port:
-            with targets.get(f"device={port}") as board:
-                board.run(f"with open('main.py', 'w') as f: f.write({SCRIPT!r})")
-                board.run(PROGRAM)
-            yield port
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    with request.getfixturevalue("rp2").board() as port:
+        with targets.get(f"device={port}") as board:
+            board.run(f"with open('main.py', 'w') as f: f.write({SCRIPT!r})")
+            board.run(PROGRAM)
+        yield port
 
 
 def run(place, command, seconds):

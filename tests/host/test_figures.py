@@ -54,14 +54,9 @@ def test_required_figures_hold(key, unix):
 def test_required_figures_hold_on_the_pico(request):
     if request.config.getoption("--target") not in ("rp2", "all"):
         pytest.skip("the Pico's figures are tested with --target rp2 or all")
-    rp2 = targets.get("rp2")
-    try:
-        rp2.start()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    rp2 = request.getfixturevalue("rp2")
     experiments = [dataclasses.replace(e, peer=False) for e in bench.EXPERIMENTS["rp2"]]
     figures = bench.measure(rp2, experiments, repeats=1)
-    rp2.stop()
     assert [figure for figure in figures if figure["ok"] is False] == []
 
 

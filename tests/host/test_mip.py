@@ -13,7 +13,8 @@ import threading
 
 import pytest
 
-from tools import Unavailable, mip_index, targets
+from tests.host.conftest import started
+from tools import mip_index, targets
 from tools.bootstrap import ROOT
 from tools.mpy import modules
 from tools.targets.unix import micropython
@@ -184,12 +185,7 @@ def test_mip_installs_the_sources_from_an_index(install, index):
 @pytest.fixture(scope="module")
 def pico():
     """Return a Pico whose flash has no package."""
-    target = targets.get("rp2", stock=True)
-    try:
-        target.start()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    return target
+    yield from started("rp2", stock=True)
 
 
 @pytest.fixture

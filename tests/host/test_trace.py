@@ -174,24 +174,21 @@ asyncio_alt.install()
 def test_program_of_the_boards_own(tmp_path, capsys, request):
     if request.config.getoption("--target") not in ("rp2", "all"):
         pytest.skip("with --target rp2 or all only")
-    try:
-        with targets.get("rp2") as pico, pico.board() as port:
-            with targets.get(f"device={port}") as board:
-                # One that the tool runs; later one that runs when the tool comes.
-                save = f"with open('main.py', 'w') as f: f.write({SCRIPT!r})"
-                assert board.run(save).ok
-            options = ["--target", f"device={port}", "-o", str(tmp_path)]
-            with pytest.raises(Problem, match="has not called"):
-                main(trace, *options)
-            main(trace, ":main.py", *options)
-            assert "that was it" in capsys.readouterr().out
-            assert runs(tmp_path)["hog"] == ["start", "timer"]
-
-            with targets.get(f"device={port}") as board, pytest.raises(Enough):
-                board.run(PROGRAM, told=enough)
+    with request.getfixturevalue("rp2").board() as port:
+        with targets.get(f"device={port}") as board:
+            # One that the tool runs; later one that runs when the tool comes.
+            save = f"with open('main.py', 'w') as f: f.write({SCRIPT!r})"
+            assert board.run(save).ok
+        options = ["--target", f"device={port}", "-o", str(tmp_path)]
+        with pytest.raises(Problem, match="has not called"):
             main(trace, *options)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+        main(trace, ":main.py", *options)
+        assert "that was it" in capsys.readouterr().out
+        assert runs(tmp_path)["hog"] == ["start", "timer"]
+
+        with targets.get(f"device={port}") as board, pytest.raises(Enough):
+            board.run(PROGRAM, told=enough)
+        main(trace, *options)
     assert runs(tmp_path)["urgent"] == ["start", "priority flag"]
     assert runs(tmp_path)["hog"] == ["start", "timer"]
 
