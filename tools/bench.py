@@ -294,7 +294,7 @@ EXPERIMENTS = {
             "publish",
             (
                 Figure("Publish to a function (stock: agents)", _US, "function", required=150),
-                Figure("Publish to a waiting priority task", _US, "task"),
+                Figure("Publish to a waiting priority task", _US, "task", required=310),
             ),
             {"count": 20},
         ),
