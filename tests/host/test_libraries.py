@@ -10,6 +10,8 @@ import random
 import re
 import shutil
 import socket
+import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,6 +101,24 @@ def test_microdot_serves_http_under_load(server):
     with ThreadPoolExecutor(16) as pool:
         right = list(pool.map(lambda n: request(server, n), range(400)))
     assert right == [True] * 400
+
+
+def test_requests_are_measured_while_threads_start_processes():
+    done = threading.Event()
+
+    def start():
+        while not done.is_set():
+            subprocess.run(["true"])
+
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(3):
+            pool.submit(start)
+        try:
+            assert len(served.measure(10, 1500, head=served.INSTALL)[0]) == 1500
+        except Unavailable as reason:
+            pytest.skip(str(reason))
+        finally:
+            done.set()
 
 
 def test_microdot_serves_slow_clients(server):
