@@ -1,6 +1,7 @@
 # Interrupt: blocks whose body runs in the interrupt. On unix a plain call stands for that.
 
 import gc
+import time
 
 import asyncio_alt as asyncio
 from asyncio_alt import Event, Interrupt, Lock, Queue, ThreadSafeFlag, create_task, sleep_ms
@@ -707,10 +708,13 @@ async def test_interrupt_of_another_priority_within_a_body():
         hwirq.irq(1 + i, interrupts[i], hard=True)
     mem8[0xE000E400 + 2] = 0x60  # the others' priority is 0x80
     tasks = [await opened(slow()), await opened(fast()), create_task(sleeper())]
-    for _ in range(50):
+    for i in range(50):
+        time.sleep_us(20 * i)  # at any time within a ms
         hwirq.pend(1)
         assert asyncio.current_task() not in tasks
         await sleep_ms(1)
+        while any(interrupt._run is not interrupt._resume for interrupt in interrupts):
+            await sleep_ms(0)  # they are not in their blocks again yet
     assert n_slow == n_fast == 50 and slept >= 25
     for t in tasks:
         assert not t.done()
