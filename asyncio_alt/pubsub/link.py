@@ -8,7 +8,7 @@ from .broker import matches
 from .frame import FramedProtocol, const
 from .handshake import HELLO, LAST, SIZE, WHO, Refused, answer, call
 from .messages import Messages
-from .waiter import report, ticks_diff, ticks_ms
+from .waiter import report, soon, ticks_diff, ticks_ms
 
 _PING = const(11)  # frames that are no messages
 _BYE = const(12)
@@ -71,7 +71,7 @@ class _Connection(FramedProtocol):
 
     def resume_writing(self):
         super().resume_writing()
-        self.link._pump()
+        soon(self.link._pump)
 
 
 class Link(Messages):

@@ -14,6 +14,10 @@ if sys.implementation.name == "micropython":
 
     _once = core._once or _yield
 
+    def soon(fn):
+        """Calls fn as soon as a callback of the transport may write: at once."""
+        fn()
+
     def wake(waiter):
         """Has the task that waits go on. There must be one."""
         t = waiter.task
@@ -59,6 +63,10 @@ else:
             traceback.print_exception(type(exc), exc, exc.__traceback__)
         else:
             loop.call_exception_handler({"message": message, "exception": exc})
+
+    def soon(fn):
+        # A transport would end twice if a write failed within resume_writing().
+        asyncio.get_running_loop().call_soon(fn)
 
     def wake(waiter):
         # CPython's loop knows no priority.

@@ -248,6 +248,39 @@ def test_micropython_that_is_killed_is_joined_again(tmp_path):
     asyncio.run(main())
 
 
+def test_connection_ends_once_when_a_write_fails_as_soon_as_there_is_room():
+    """CPython's transport would end twice if it failed within resume_writing()."""
+
+    async def main():
+        told = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        port = free_port()
+        brokers = Broker(), Broker()
+        size = 8 * 1024 * 1024  # more than the sockets take
+        got = []
+        brokers[1].subscribe_call("a", lambda topic, payload: got.append(payload[0]))
+        sender = Link(brokers[0], Tcp("127.0.0.1", port), ["a"], [], max_size=size + 9)
+        receiver = Link(brokers[1], Listen("127.0.0.1", port), [], ["a"], max_size=size + 9)
+        pump = sender._pump
+        ends = []
+
+        def break_and_pump():
+            sender._pump = pump
+            ends.append(sender._conn.transport.get_extra_info("socket"))
+            ends[0].shutdown(socket.SHUT_WR)
+            pump()
+
+        async with receiver, sender:
+            await asyncio.wait_for(sender.wait_connected(), 10)
+            sender._pump = break_and_pump
+            for n in (1, 2):
+                await asyncio.wait_for(brokers[0].publish_wait("a", bytes((n,)) * size), 10)
+            await asyncio.wait_for(sender.drain(), 10)
+        assert ends and got == [1, 2] and not told, (ends, got, told, sender.dropped)
+
+    asyncio.run(main())
+
+
 def test_example():
     """What docs/link.md shows prints what it says, on both."""
     example = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "link.md").read_text(), re.S)[1]
