@@ -61,6 +61,9 @@ class _Ticket(Waiter):
     def __init__(self):
         self.sinks = []  # those that have no room yet
 
+    def wait(self, sink):
+        self.sinks.append(sink)
+
     def done(self, sink):
         self.sinks.remove(sink)
         if not self.sinks and self.task:
@@ -84,6 +87,8 @@ class Broker:
         self._number = 0  # of the last sink
         self._routes = {}  # topic: the sinks that it goes to
         self._retained = {}  # topic: payload
+        self._plain = []  # the attached sinks that have no put_wait()
+        self._ticket = None  # the next _Ticket that somebody waits with
 
     # Subscribing
 
@@ -113,6 +118,8 @@ class Broker:
         (could not), and full(). It gets a message once, also if several of its filters match, and
         the retained ones at once."""
         node, end = self._walk(_levels(filter))
+        if not hasattr(sink, "put_wait"):
+            self._plain.append(sink)
         self._number += 1
         node.setdefault(end, []).append((self._number, sink))
         self._routes.clear()
@@ -137,6 +144,8 @@ class Broker:
         self._prune(levels)
         if not entry:
             raise ValueError("sink is not attached to that filter")
+        if sink in self._plain:
+            self._plain.remove(sink)
         self._routes.clear()
 
     def _walk(self, levels):
@@ -234,11 +243,9 @@ class Broker:
         for sink in sinks:
             if sink is not skip:
                 full += self._put(sink, topic, lease._for(sink), retain)
-        return lease._end(self._share(full, sinks, skip))
+        return lease._end(self._share(full, sinks, skip) if full else 0.0)
 
     def _share(self, full, sinks, skip):
-        if not full:
-            return 0.0
         n = len(sinks)
         if skip in sinks:
             n -= 1
@@ -275,28 +282,28 @@ class Broker:
         self.published += 1
         if retain:
             self._retain(topic, payload)
-        ticket = None
+        ticket = self._ticket
+        if ticket is None:
+            ticket = self._ticket = _Ticket()
+        plain = self._plain
         full = 0
         for sink in sinks:
             if sink is skip:
                 continue
             if lease:
                 payload = lease._for(sink)
-            if sink.full() and hasattr(sink, "queue"):
-                if ticket is None:
-                    ticket = _Ticket()
-                if sink.queue(topic, payload, retain, ticket):
-                    ticket.sinks.append(sink)
-                    full += 1
-                    continue
             try:
-                full += sink.put(topic, payload, retain)
+                if plain and sink in plain:
+                    full += sink.put(topic, payload, retain)
+                else:
+                    full += sink.put_wait(topic, payload, retain, ticket)
             except Exception as er:
                 self._raised(sink, er)
-        rating = self._share(full, sinks, skip)
+        rating = self._share(full, sinks, skip) if full else 0.0
         if lease:
             rating = lease._end(rating)
-        if ticket and ticket.sinks:
+        if ticket.sinks:
+            self._ticket = None
             try:
                 await ticket._wait()
             finally:

@@ -4,6 +4,8 @@ from collections import deque
 
 from .waiter import Waiter, wake
 
+_len = len  # found sooner than a builtin name
+
 POLICIES = ("block", "drop_old", "drop_new", "latest")
 
 _Lease = None  # pool.Lease, once there is a pool
@@ -48,19 +50,21 @@ class Subscription(Waiter):
     def full(self):
         return len(self._queue) >= self._room >= 0
 
-    def put(self, topic, payload, retain=False):
+    def put(self, topic, payload, retain=False, ticket=None):
         """Queues a message, or does what the policy says: returns 1 if there was no room, else
-        0."""
+        0. ticket: publish_wait()'s, which can wait."""
         queue = self._queue
         if self.task:  # it waits, so there is room
             wake(self)
-        elif len(queue) >= self._room:
-            return self._overflow(topic, payload)
+        elif _len(queue) >= self._room:
+            return self._overflow(topic, payload, ticket)
         queue.append(topic)
         queue.append(payload)
         return 0
 
-    def _overflow(self, topic, payload):
+    put_wait = put
+
+    def _overflow(self, topic, payload, ticket):
         if self._room < 0:  # closed by a subscriber that had the message before
             self._drop(payload, 0)
             return 0
@@ -70,6 +74,12 @@ class Subscription(Waiter):
                 self._drop_first()
         elif self.policy == "drop_old":
             self._drop_first()
+        elif ticket and self.policy == "block":
+            if self._late is None:
+                self._late = []
+            self._late.append((topic, payload, ticket))
+            ticket.wait(self)
+            return 1
         else:
             self._drop(payload)
             return 1
@@ -84,18 +94,6 @@ class Subscription(Waiter):
         self.dropped += count
         if _Lease and isinstance(payload, _Lease):
             payload._return(self)
-
-    # What publish_wait() does with a sink that is full and has these two
-
-    def queue(self, topic, payload, retain, ticket):
-        """Keeps a message until there is room; ticket.done(self) is called then. Returns False
-        if the sink does not do that."""
-        if self.policy != "block":
-            return False
-        if self._late is None:
-            self._late = []
-        self._late.append((topic, payload, ticket))
-        return True
 
     def unqueue(self, ticket):
         """Forgets the message of the ticket, whose publish_wait() was cancelled."""
@@ -229,12 +227,14 @@ class Call:
         self._broker = broker
         self._fn = fn  # None: closed
 
-    def put(self, topic, payload, retain=False):
+    def put(self, topic, payload, retain=False, ticket=None):
         fn = self._fn
         if fn:
             self.delivered += 1
             fn(topic, payload)
         return 0
+
+    put_wait = put
 
     def full(self):
         return False

@@ -56,31 +56,29 @@ class Messages:
         n = len(self._out)
         return n >= self._room or self._written < n or self._conn.full
 
-    def put(self, topic, payload, retain=False):
-        """Sends a message. Returns 1 if it was dropped because the link is full, else 0."""
+    def put(self, topic, payload, retain=False, ticket=None):
+        """Sends a message. Returns 0, or 1 if the link is full: then it is dropped, or kept until
+        there is room if publish_wait() waits, with its ticket, and there is a connection."""
         if retain:
             self._theirs.discard(topic)
-        if self._late or self.full():
+        if not self._late and not self.full():
+            return self._post(topic, payload, retain)
+        if ticket and self._conn:
+            if isinstance(payload, memoryview):
+                payload = bytes(payload)
+            self._late.append((topic, payload, retain, ticket))
+            ticket.wait(self)
+        else:
             self._drop(topic, retain)
-            return 1
-        return self._post(topic, payload, retain)
+        return 1
+
+    put_wait = put
 
     def _drop(self, topic, retain):
         if retain:
             self._stale.add(topic)
         else:
             self.dropped += 1
-
-    def queue(self, topic, payload, retain, ticket):
-        """Keeps a message of publish_wait() until there is room. False if not connected."""
-        if not self._conn:
-            return False
-        if isinstance(payload, memoryview):
-            payload = bytes(payload)
-        if retain:
-            self._theirs.discard(topic)
-        self._late.append((topic, payload, retain, ticket))
-        return True
 
     def unqueue(self, ticket):
         for i, late in enumerate(self._late):
@@ -292,7 +290,7 @@ class Messages:
 
 
 def _waits(sink):
-    return hasattr(sink, "queue") and getattr(sink, "policy", "block") == "block"
+    return hasattr(sink, "unqueue") and getattr(sink, "policy", "block") == "block"
 
 
 def _remember(topics, topic, what):

@@ -25,11 +25,10 @@ def encode(payload):
 
 class _Out(Subscription):
     # What waits to be sent: as a payload each has (bytes, whether it is retained).
-    def put(self, topic, payload, retain=False):
-        return super().put(topic, (encode(payload), bool(retain)))
+    def put(self, topic, payload, retain=False, ticket=None):
+        return super().put(topic, (encode(payload), bool(retain)), retain, ticket)
 
-    def queue(self, topic, payload, retain, ticket):
-        return super().queue(topic, (encode(payload), bool(retain)), retain, ticket)
+    put_wait = put
 
 
 class Bridge:

@@ -687,9 +687,10 @@ async def test_sinks():
 @needs("pc")
 async def test_publish_wait_waits_for_a_sink_that_queues():
     class Queueing(Sink):
-        def queue(self, topic, payload, retain, ticket):
+        def put_wait(self, topic, payload, retain, ticket):
             self.late = (payload, ticket)
-            return True
+            ticket.wait(self)
+            return 1
 
         def unqueue(self, ticket):
             assert self.late[1] is ticket
