@@ -1,4 +1,4 @@
-# What a device test may use, sent ahead of each: needs, raises, araises.
+# What a device test may use, sent ahead of each: needs, raises, araises, free_port.
 
 
 def needs(*features):
@@ -28,6 +28,24 @@ def _matched(exc, match):
     if match is not None and match not in str(exc):
         raise AssertionError("%r not in %r" % (match, exc))
     return exc
+
+
+def free_port():
+    # A port of 127.0.0.1 that nobody has: others may run tests beside this one. Below those that
+    # Linux gives to who connects.
+    import os
+    import socket
+
+    while True:
+        port = 20000 + int.from_bytes(os.urandom(2), "big") % 10000
+        s = socket.socket()
+        try:
+            s.bind(socket.getaddrinfo("127.0.0.1", port)[0][-1])
+            return port
+        except OSError:
+            pass
+        finally:
+            s.close()
 
 
 def _run(test):

@@ -8,7 +8,7 @@ import asyncio_alt as asyncio
 from asyncio_alt import core
 
 HOST = "127.0.0.1"
-PORT = 8471  # where the servers listen
+PORT = free_port()  # where the servers listen
 
 
 async def echo(reader, writer):

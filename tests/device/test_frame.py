@@ -1,7 +1,6 @@
 # FramedProtocol, on a stream in memory and over TCP.
 
 import io
-import time
 
 import asyncio_alt as asyncio
 from asyncio_alt import pubsub
@@ -384,13 +383,8 @@ async def test_over_tcp():
             await asyncio.sleep_ms(2)
             self.send_frame(view)
 
-    port = 20000 + time.ticks_us() % 10000
-    while True:
-        try:
-            server = await asyncio.create_server(Echo, "127.0.0.1", port)
-            break
-        except OSError:
-            port += 1
+    port = free_port()
+    server = await asyncio.create_server(Echo, "127.0.0.1", port)
     _, p = await asyncio.create_connection(Frames, "127.0.0.1", port)
     sent = SAMPLES + [b"later"] + SAMPLES + [b"later"]
     for frame in sent:

@@ -181,11 +181,10 @@ def test_stock_connections_in_our_loop_are_refused():
         pass
 
     async def main():
-        port = 33000 + time.ticks_us() % 16000  # others on this PC may run this test
-        at = "127.0.0.1", port
+        at = "127.0.0.1", free_port()
         server = await asyncio_alt.start_server(serve, *at)
         await araises(RuntimeError, asyncio.open_connection(*at), match="install()")
-        at = "127.0.0.1", port + 16000
+        at = "127.0.0.1", free_port()
         await araises(RuntimeError, asyncio.start_server(serve, *at), match="install()")
         server.close()
         assert await work(asyncio_alt) == 3

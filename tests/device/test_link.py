@@ -1,7 +1,6 @@
 # Link, over TCP on 127.0.0.1. tests/host/test_link.py runs the same on CPython.
 
 import os
-import socket
 import sys
 from errno import EADDRINUSE, ECONNREFUSED
 
@@ -10,19 +9,6 @@ from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
 
 MICROPYTHON = sys.implementation.name == "micropython"
 HOST = "127.0.0.1"
-
-
-def free_port():
-    while True:
-        port = 20000 + int.from_bytes(os.urandom(2), "big") % 20000
-        s = socket.socket()
-        try:
-            s.bind(socket.getaddrinfo(HOST, port)[0][-1])
-            return port
-        except OSError:
-            pass
-        finally:
-            s.close()
 
 
 class Quick(Link):

@@ -8,22 +8,6 @@ import asyncio_alt as asyncio
 from asyncio_alt import core
 
 HOST = "127.0.0.1"
-
-
-def free_port():
-    # For this run alone: others may go on beside it.
-    port = 20000 + time.ticks_us() % 10000
-    while True:
-        s = socket.socket()
-        try:
-            s.bind(socket.getaddrinfo(HOST, port)[0][-1])
-            return port
-        except OSError:
-            port += 1
-        finally:
-            s.close()
-
-
 PORT = free_port()  # where the servers listen
 
 
