@@ -328,7 +328,8 @@ async def turns_before(wait, n=3):
 
     workers = [create_task(worker()) for _ in range(5)]
     task = create_task(waiter())
-    await sleep_ms(10)
+    while turns < 100:  # until the flag is waited for
+        await sleep_ms(0)
     for i in range(n):
         f.set()
         before = turns
