@@ -164,14 +164,20 @@ def _heir(t):
     return ticks_add(now, _ahead) if ticks_diff(t.ph_key, now) <= _ahead else now
 
 
+_nobody = TaskQueue()  # ended tasks pass through, and have its one task for their last child
+_nobody.push(Task(None), 1)
 _ENDS = (CancelledError, StopIteration)  # what a task ends with when nothing is wrong
 
 
 def _end(t, er, awaited):
     # Task t has ended with er: wake the tasks that wait for it.
-    _tasks.discard(t)
     waiting = t.state
+    if not waiting:
+        t.data = er
+        return  # it had ended in a queue, and has come out of that
+    _tasks.discard(t)
     t.state = False
+    alone = not awaited  # and in no queue, as it may be when it is interrupted
     if callable(waiting):
         waiting(t, er)
         awaited = True
@@ -179,6 +185,11 @@ def _end(t, er, awaited):
         while waiting.peek():
             _push(waiting.pop(), _heir(t))
             awaited = True
+    if alone:
+        # It holds on to its last child in a queue, which may have ended too: give it another.
+        _nobody.push(t, 0)
+        while _nobody.pop() is not t:
+            pass  # one that a KeyboardInterrupt has left there
     if not awaited:
         if waiting is True:
             t.state = None  # ended, and nobody has asked for the result yet

@@ -223,3 +223,25 @@ async def test_ended_tasks_are_forgotten():
     gc.collect()
     assert gc.mem_alloc() - before < 1000
     assert len(asyncio.core._tasks) == 1
+
+
+async def test_ended_tasks_do_not_hold_on_to_one_another():
+    """Stock: about a third of them stay, with all that they had."""
+
+    async def task(i, size):
+        data = bytearray(size)
+        await sleep_ms(i % 3)
+        return data
+
+    async def taken(size):
+        for i in range(50):
+            create_task(task(i, size))
+            await sleep_ms(0)
+        await sleep_ms(20)
+        gc.collect()
+        return gc.mem_alloc()
+
+    before = await taken(1)
+    for _ in range(4):
+        left = await taken(400) - before
+        assert left < 5 * 400, left

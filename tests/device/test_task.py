@@ -339,3 +339,25 @@ def test_exception_of_main_comes_out_of_run_and_is_not_reported():
     reports = Reports()
     raises(ValueError, asyncio.run, fail(ValueError("main")), match="main")
     assert not reports.got
+
+
+async def test_task_that_ends_while_it_is_in_a_queue_takes_nobody_with_it():
+    async def odd(t):
+        iter(t).__next__()  # as an await does, but it does not yield
+        return 1
+
+    async def waits(t):
+        return await t
+
+    async def nap(ms):
+        await sleep_ms(ms)
+
+    target = create_task(nap(5))
+    tasks = [create_task(odd(target))]
+    tasks += [create_task(waits(target)) for _ in range(3)]
+    for _ in range(3):
+        await sleep_ms(0)
+    for _ in range(3):
+        await create_task(nap(1))
+    for t in tasks:
+        await asyncio.wait_for(t, 1)
