@@ -94,6 +94,12 @@ EXPERIMENTS = {
             peer=True,
         ),
         Experiment(
+            "ended",
+            (Figure("Ended tasks that stay in memory, of 1000", "tasks", "tasks", required=5),),
+            {"count": 1000, "ms": 5},
+            peer=True,
+        ),
+        Experiment(
             "flag",
             (
                 Figure("Flag set in a thread to resumed task", _US, "us", **_of_stock(0.2, 0.1)),
@@ -200,6 +206,12 @@ EXPERIMENTS = {
                 Figure("Allocated in a pass", _BYTES, "bytes"),
             ),
             {"flags": 30},
+            peer=True,
+        ),
+        Experiment(
+            "ended",
+            (Figure("Ended tasks that stay in memory, of 150", "tasks", "tasks", required=5),),
+            {"count": 150, "ms": 50},
             peer=True,
         ),
         Experiment(
