@@ -164,8 +164,8 @@ def _heir(t):
     return ticks_add(now, _ahead) if ticks_diff(t.ph_key, now) <= _ahead else now
 
 
-_nobody = TaskQueue()  # ended tasks pass through, and have its one task for their last child
-_nobody.push(Task(None), 1)
+_last = TaskQueue()  # ended tasks pass through, and have its one task for their last child
+_last.push(Task(None), 1)
 _ENDS = (CancelledError, StopIteration)  # what a task ends with when nothing is wrong
 
 
@@ -187,8 +187,8 @@ def _end(t, er, awaited):
             awaited = True
     if alone:
         # It holds on to its last child in a queue, which may have ended too: give it another.
-        _nobody.push(t, 0)
-        while _nobody.pop() is not t:
+        _last.push(t, 0)
+        while _last.pop() is not t:
             pass  # one that a KeyboardInterrupt has left there
     if not awaited:
         if waiting is True:

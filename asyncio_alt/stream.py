@@ -6,7 +6,9 @@ from . import core
 class Stream:
     """Reads and writes the stream s (a socket, a UART, any object with ioctl); StreamReader and
     StreamWriter are this class. e: a dict for get_extra_info(). priority: True to have its reads
-    woken with priority. A read that is cancelled loses nothing: the next one gets the bytes."""
+    woken with priority; then those of a stream that has any(), as a UART has, but for readline(),
+    take what is there, where the UART itself would wait for more. A read that is cancelled loses
+    nothing: the next one gets the bytes."""
 
     def __init__(self, s, e={}, priority=False):
         self.s = s
@@ -33,6 +35,14 @@ class Stream:
     def _readable(self):
         return core._io_queue.queue_read(self.s, self.priority)
 
+    def _most(self, n):
+        # How many bytes to ask the stream for, which may be a UART that waits for all of them.
+        if self.priority and hasattr(self.s, "any"):
+            there = self.s.any() or 1
+            if not 0 <= n < there:
+                return there
+        return n
+
     def _keep(self, r):
         if not self.in_buf:
             self.in_buf = bytearray()
@@ -54,7 +64,7 @@ class Stream:
             return self._take(n)
         while True:
             yield self._readable()
-            r = self.s.read(n)
+            r = self.s.read(self._most(n))
             if r is not None:
                 if n >= 0:
                     return r
@@ -71,7 +81,8 @@ class Stream:
             return len(r)
         while True:
             yield self._readable()
-            n = self.s.readinto(buf)
+            n = self._most(len(buf))
+            n = self.s.readinto(memoryview(buf)[:n] if n < len(buf) else buf)
             if n is not None:
                 return n
 
@@ -84,7 +95,7 @@ class Stream:
             if left <= 0:
                 return self._take(n)
             yield self._readable()
-            r = self.s.read(left)
+            r = self.s.read(self._most(left))
             if r is not None:
                 if not r:
                     raise EOFError

@@ -135,6 +135,35 @@ async def test_read_all_of_an_endless_stream_returns_kept_bytes():
     assert await asyncio.wait_for_ms(stream.read(), 500) == b"defghi"
 
 
+async def test_priority_reader_does_not_have_a_uart_wait():
+    class Waits(Uart):
+        # Would keep the loop until it has all that it is asked for.
+        def read(self, n):
+            assert 0 <= n <= max(1, len(self.data)), n
+            return super().read(n)
+
+        def readinto(self, buf):
+            assert len(buf) <= max(1, len(self.data)), len(buf)
+            return super().readinto(buf)
+
+    s = Waits(b"abc")
+    stream = asyncio.StreamReader(s, {}, True)
+    assert await stream.read(100) == b"abc"
+    s.data = b"defgh"
+    assert await stream.read(2) == b"de"
+    assert await stream.read() == b"fgh"
+    s.data = b"ijk"
+    buf = bytearray(100)
+    assert await stream.readinto(buf) == 3 and buf[:3] == b"ijk"
+    t = asyncio.create_task(stream.readexactly(5))
+    for data in b"lm", b"no", b"pq":
+        s.data += data
+        await passes(3)
+    assert await t == b"lmnop" and s.data == b"q"
+    s.any = lambda: 0  # as of a stream that does not know
+    assert await stream.read(100) == b"q"
+
+
 async def test_second_waiter_on_a_side_is_refused():
     """Stock 1.29, frozen: the first one hangs for ever."""
     micropython.opt_level(3)  # for the modules that are loaded from here on
