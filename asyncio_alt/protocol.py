@@ -153,6 +153,8 @@ class Transport:
         self._taking = True
         if self._any:
             n = self._any()
+            if n is True:  # pyb.USB_VCP, which never waits
+                n = len(buf)
             n = self._take(buf, min(n, len(buf))) if n else None
         else:
             n = self._take(buf)

@@ -35,11 +35,11 @@ class Stream:
     def _readable(self):
         return core._io_queue.queue_read(self.s, self.priority)
 
-    def _most(self, n):
+    def _wanted(self, n):
         # How many bytes to ask the stream for, which may be a UART that waits for all of them.
         if self.priority and hasattr(self.s, "any"):
             there = self.s.any() or 1
-            if not 0 <= n < there:
+            if there is not True and not 0 <= n < there:  # True: pyb.USB_VCP, which never waits
                 return there
         return n
 
@@ -64,7 +64,7 @@ class Stream:
             return self._take(n)
         while True:
             yield self._readable()
-            r = self.s.read(self._most(n))
+            r = self.s.read(self._wanted(n))
             if r is not None:
                 if n >= 0:
                     return r
@@ -81,7 +81,7 @@ class Stream:
             return len(r)
         while True:
             yield self._readable()
-            n = self._most(len(buf))
+            n = self._wanted(len(buf))
             n = self.s.readinto(memoryview(buf)[:n] if n < len(buf) else buf)
             if n is not None:
                 return n
@@ -95,7 +95,7 @@ class Stream:
             if left <= 0:
                 return self._take(n)
             yield self._readable()
-            r = self.s.read(self._most(left))
+            r = self.s.read(self._wanted(left))
             if r is not None:
                 if not r:
                     raise EOFError

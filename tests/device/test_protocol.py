@@ -417,6 +417,15 @@ async def test_uart_is_read_without_waiting():
         await passes(1)
 
 
+async def test_stream_that_says_only_whether_there_is_anything():
+    s = Raw(b"abcdef")
+    s.any = lambda: bool(s.data)  # as pyb.USB_VCP
+    t, log = connected(s)
+    await passes(1)
+    assert log == [b"abcdef"]
+    t.abort()
+
+
 # The end
 
 

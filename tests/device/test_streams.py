@@ -162,6 +162,9 @@ async def test_priority_reader_does_not_have_a_uart_wait():
     assert await t == b"lmnop" and s.data == b"q"
     s.any = lambda: 0  # as of a stream that does not know
     assert await stream.read(100) == b"q"
+    s = Uart(b"abc")
+    s.any = lambda: True  # as of pyb.USB_VCP
+    assert await asyncio.StreamReader(s, {}, True).read(100) == b"abc"
 
 
 async def test_second_waiter_on_a_side_is_refused():
