@@ -13,7 +13,6 @@ import json
 import math
 import platform
 import re
-import socket
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from rich.table import Table
 
 from tools import Problem, Unavailable, served, size, source, targets
 from tools.bootstrap import ROOT, version
+from tools.targets.child import free_port
 
 RESULTS = ROOT / "benchmarks"
 PACKAGES = {"stock": "asyncio", "ours": "asyncio_alt"}
@@ -454,8 +454,7 @@ def run_pair(target, script, package, sender=None, **args) -> dict:
 
     sender: the target of the one that sends, if that is another
     """
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        args["port"] = s.getsockname()[1]
+    args["port"] = free_port()
     with ThreadPoolExecutor() as pool:
         ends = {"receive": target, "send": sender or target}
         running = [pool.submit(run, ends[r], script, package, role=r, **args) for r in ends]

@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import json
 import platform
-import socket
 import statistics
 import time
 from collections import defaultdict
@@ -27,6 +26,7 @@ from asyncio_alt.pubsub import Broker, Link, mqtt
 from tools import Problem, bench, targets
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto
+from tools.targets.child import free_port
 
 _PAGE = ROOT / "docs" / "link.md"
 _BOARD = Path(__file__).with_name("experiments") / "hops.py"
@@ -128,8 +128,7 @@ def run(rp2, mosquitto, *, edges=0, toggles=(), every_ms, spoil=None, keepalive=
 
     spoil: what the line makes of bytes that it carries; keepalive: the links', in s
     """
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
+    port = free_port()
     script = f"{_BOARD.read_text()}\nprint(measure({edges}, {every_ms}, {keepalive}))\n"
     line = Line(port, spoil)
     loop = asyncio.new_event_loop()

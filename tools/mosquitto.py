@@ -10,7 +10,7 @@ import time
 import aiomqtt
 
 from tools import Problem, Unavailable
-from tools.targets.child import running
+from tools.targets.child import free_port, running
 
 _LIMIT = 30  # seconds that it may take to start
 
@@ -22,9 +22,7 @@ class Mosquitto:
         self._command = shutil.which("mosquitto", path=os.environ["PATH"] + ":/usr/sbin")
         if not self._command:
             raise Unavailable("there is no mosquitto here; Debian has it in mosquitto")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self):

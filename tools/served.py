@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools import Problem, source
 from tools.bootstrap import ROOT
-from tools.targets.child import running
+from tools.targets.child import free_port, running
 from tools.targets.unix import micropython
 
 _MICRODOT = "microdot", "2.7.0"
@@ -96,8 +96,7 @@ def serving(head: str = "", binary: str | None = None, path: tuple = (ROOT,)):
     binary: the unix port (default: as for the target unix)
     path: folders that it imports from
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     path = ":".join([f"{microdot()}/src", *map(str, path), ".frozen"])
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "server.py")

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools import Problem, targets
+from tools.targets.child import free_port
 
 _SCRIPT = Path(__file__).with_name("experiments") / "soak.py"
 _IDLE_MS = 1000  # after that the server aborts
@@ -43,8 +44,7 @@ def missed(report):
 
 def soak(seconds):
     """Return what the server counts, "growth" (bytes), and "wrong": what clients missed."""
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
+    port = free_port()
     call = f"measure('asyncio_alt', port={port}, idle_ms={_IDLE_MS})"
     script = f"{_SCRIPT.read_text()}\nimport json\nprint(json.dumps({call}))\n"
     with targets.get("unix") as unix, ThreadPoolExecutor(9) as pool:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tools.bootstrap import ROOT
-from tools.targets.child import running
+from tools.targets.child import free_port, running
 
 
 @pytest.fixture(scope="module", params=["qemu", "rp2"])
@@ -277,8 +277,7 @@ def test_uart_that_ends_at_a_port_loses_no_byte_and_takes_its_time(rp2):
             while data := s.recv(1000):
                 back.append(data)
 
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
+    port = free_port()
     with ThreadPoolExecutor(1) as pool:
         stimuli = [{"uart": 1, "port": port}]
         told = lambda line: pool.submit(talk, line)  # noqa: E731

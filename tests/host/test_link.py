@@ -17,6 +17,7 @@ import pytest
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
 from tools import targets
 from tools.bootstrap import ROOT
+from tools.targets.child import free_port
 from tools.targets.unix import micropython
 
 DEVICE = ROOT / "tests" / "device"
@@ -89,11 +90,6 @@ class Child:
         out, err = await asyncio.wait_for(self.process.communicate(), 10)
         assert self.process.returncode == 0, err.decode()
         return out.decode()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 KINDS = [

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools import targets
+from tools.targets.child import free_port
 
 SCRIPT = (Path(__file__).parent / "protocol_script.py").read_text()
 
@@ -200,8 +201,7 @@ def test_callbacks_come_in_the_same_order(name, unix):
 
 
 def as_server(run):
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
+    port = free_port()
     said = []
 
     def peer():

@@ -5,14 +5,13 @@ import json
 import os
 import pty
 import select
-import socket
 import subprocess
 import sys
 import threading
 import tty
 
 from tools.bootstrap import ROOT
-from tools.targets.child import running
+from tools.targets.child import free_port, running
 from tools.targets.unix import micropython
 
 _LIMIT = 60  # seconds that anything here may take
@@ -73,9 +72,7 @@ def check(where, process, record):
 
 
 def test_at_a_link_over_tcp(tmp_path):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     with board(f'Listen("127.0.0.1", {port})') as process:
         check(f"127.0.0.1:{port}", process, tmp_path / "record")
 

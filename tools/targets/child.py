@@ -1,10 +1,12 @@
-"""Child processes that do not outlive the process that started them."""
+"""Child processes that do not outlive the process that started them; a port for them."""
 
 import contextlib
 import ctypes
 import os
 import queue
+import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +18,18 @@ _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 _libc = ctypes.CDLL(None)
 _running = set()
 _over = False  # nothing is to be started any more
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 where nobody listens, and which Linux gives to nobody who
+    connects."""
+    while True:
+        port = random.randrange(20000, 30000)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            # A process that is being started may have this socket for a moment longer.
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 @contextlib.contextmanager
