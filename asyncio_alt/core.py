@@ -177,15 +177,18 @@ def _end(t, er, awaited):
         return  # it had ended in a queue, and has come out of that
     _tasks.discard(t)
     t.state = False
-    alone = not awaited  # and in no queue, as it may be when it is interrupted
+    # In no queue: an interrupted one may be, and data tells of what the others wait for.
+    free = not awaited and t.data is None
     if callable(waiting):
         waiting(t, er)
         awaited = True
     elif waiting is not True:
         while waiting.peek():
-            _push(waiting.pop(), _heir(t))
+            waiter = waiting.pop()
+            if waiter.state:  # it has not ended in the queue
+                _push(waiter, _heir(t))
             awaited = True
-    if alone:
+    if free:
         # It holds on to its last child in a queue, which may have ended too: give it another.
         _last.push(t, 0)
         while _last.pop() is not t:

@@ -95,7 +95,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "ended",
-            (Figure("Ended tasks that stay in memory, of 1000", "tasks", "tasks", required=5),),
+            (Figure("Ended tasks that stay in memory", "tasks", "tasks", required=5),),
             {"count": 1000, "ms": 5},
             peer=True,
         ),
@@ -210,7 +210,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "ended",
-            (Figure("Ended tasks that stay in memory, of 150", "tasks", "tasks", required=5),),
+            (Figure("Ended tasks that stay in memory", "tasks", "tasks", required=5),),
             {"count": 150, "ms": 50},
             peer=True,
         ),

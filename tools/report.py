@@ -109,7 +109,7 @@ SUMMARY = (
     ("rp2", "100 ms stream timer, ten busy tasks — longest"),
     ("rp2", "Pass while 30 flags are waited for"),
     ("rp2", "Two buses stand still, ten tasks, priority — interrupt block"),
-    ("rp2", "Ended tasks that stay in memory, of 150"),
+    ("rp2", "Ended tasks that stay in memory"),
     ("power", "A blink, once a second: estimated current"),
     ("power", "A UART's answer, every other second: lost in a minute"),
     ("unix", "Flag set in a thread to resumed task"),

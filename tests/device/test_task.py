@@ -344,20 +344,26 @@ def test_exception_of_main_comes_out_of_run_and_is_not_reported():
 async def test_task_that_ends_while_it_is_in_a_queue_takes_nobody_with_it():
     async def odd(t):
         iter(t).__next__()  # as an await does, but it does not yield
-        return 1
+        return True
 
     async def waits(t):
         return await t
 
-    async def nap(ms):
-        await sleep_ms(ms)
-
-    target = create_task(nap(5))
-    tasks = [create_task(odd(target))]
-    tasks += [create_task(waits(target)) for _ in range(3)]
-    for _ in range(3):
-        await sleep_ms(0)
-    for _ in range(3):
-        await create_task(nap(1))
-    for t in tasks:
-        await asyncio.wait_for(t, 1)
+    # It is queued as the first, as the last, and between others; meanwhile other tasks end.
+    reports = Reports()
+    for order in ((odd, waits, waits), (waits, waits, odd), (waits, odd, waits)):
+        for ms in (0, 2):
+            go = asyncio.Event()
+            target = create_task(go.wait())
+            tasks = []
+            for coro in order:
+                tasks.append(create_task(coro(target)))
+                await sleep_ms(ms)
+            for _ in range(3):
+                await create_task(nothing())
+            go.set()
+            await sleep_ms(0)
+            for t in tasks:
+                assert await asyncio.wait_for(t, 1) is True
+    await sleep_ms(1)
+    assert not reports.got, reports.got
