@@ -124,10 +124,11 @@ def test_all_programs_of_the_comparison_run_and_no_message_is_lost():
 def test_processor_time_is_at_most_a_fifth_of_trios():
     """A half on MicroPython, where bare deques without a broker take nearly a fifth."""
     programs = [program for program in pubsub.PROGRAMS if program[0] not in ("agents", "bare")]
-    for _ in range(3):
-        figures = pubsub.figures(pubsub.fan_out(1, 30_000, programs))
-        missed = [figure for figure in figures if figure["ok"] is False]
-        if not [figure for figure in missed if figure["ratio"] > limit(figure)]:
+    for repeats in (1, 3, 9):
+        figures = pubsub.figures(pubsub.fan_out(repeats, 30_000, programs))
+        required = [figure for figure in figures if figure["required"]]
+        missed = [figure for figure in required if figure["ratio"] > limit(figure)]
+        if not missed:
             return
     pytest.fail(f"in the last of three attempts: {missed}")
 
