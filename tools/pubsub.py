@@ -1,9 +1,9 @@
 """Measure publish/subscribe: beside trio's channels, and what it takes on a Pico.
 
 Publishes 100,000 messages to 0, 1 and 2 consumers with each program of
-tools/experiments/fanout.py: the processor time of the whole process, less that of one that
-publishes nothing. Measures what subscriptions that do not match cost, on the unix port, and the
-heap, on an emulated Pico. Writes benchmarks/pubsub.json and the tables of docs/pubsub.md.
+tools/experiments/fanout.py, and measures the processor time without that of imports; what
+subscriptions that do not match cost, on the unix port; and the heap, on an emulated Pico. Writes
+benchmarks/pubsub.json and the tables of docs/pubsub.md.
 
 With --day, sends the messages of a day, one for each second of it, through a broker, and through
 a broker, a link to another one and back; fails if one is lost, or if they leave less of the heap
@@ -136,44 +136,38 @@ def fan_out(repeats, messages, programs=PROGRAMS) -> list[dict]:
     runs = []
     for consumers in (0, 1, 2):
         for wait in (0, 1):
-            spent = defaultdict(list)
-            idle = defaultdict(list)
+            us = defaultdict(list)
             got = {}
             for _ in range(repeats):
                 for name, _, on_micropython, program, more in programs:
-                    rest = (consumers, wait, *more)
-                    seconds, got[name] = _spent(on_micropython, program, messages, *rest)
-                    spent[name].append(seconds)
-                    idle[name].append(_spent(on_micropython, program, 0, *rest)[0])
-            us = {name: (min(spent[name]) - min(idle[name])) * 1e6 / messages for name in spent}
+                    rest = (messages, consumers, wait, *more)
+                    got[name], seconds = _run(on_micropython, program, *rest)
+                    us[name].append(seconds * 1e6 / messages)
             runs.append(
                 {
                     "consumers": consumers,
                     "wait": bool(wait),
-                    "us": {name: round(each, 2) for name, each in us.items()},
+                    "us": {name: round(min(each), 2) for name, each in us.items()},
                     "got": got,
                 }
             )
     return runs
 
 
-def _spent(on_micropython, *args):
-    # The processor time of a run in seconds, and how many messages arrived.
+def _run(on_micropython, *args):
+    # How many messages arrived, and the seconds of processor time.
     binary = micropython() if on_micropython else sys.executable
     path = {"MICROPYPATH": f"{ROOT}:.frozen", "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
+    done = subprocess.run(
         [binary, _SCRIPT, *map(str, args)],
         env={**os.environ, **path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
-    ) as child:
-        printed = child.stdout.read()
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise Problem(f"{args}: {printed.strip()}")
-    return usage.ru_utime + usage.ru_stime, int(printed)
+    )
+    if done.returncode:
+        raise Problem(f"{args}: {done.stderr.strip()}")
+    got, seconds = done.stdout.split()
+    return int(got), float(seconds)
 
 
 def figures(runs) -> list[dict]:

@@ -1,9 +1,10 @@
 # Publishes n messages to some consumers, one task each; while one of them is full the others may
 # run. With trio's channels, with a set of queues (agents), with asyncio_alt's broker, and with the
 # least that can be called one, which shows what is the interpreter's part; on CPython and
-# MicroPython.
+# MicroPython. Prints how many arrived, and the seconds of processor time.
 
 import sys
+import time
 
 
 def main_trio(n, consumers, wait):
@@ -201,5 +202,10 @@ def main_bare(n, consumers, wait, maxlen):
     return got[0]
 
 
-program, *numbers = sys.argv[1:]
-print(globals()["main_" + program](*map(int, numbers)))
+program = globals()["main_" + sys.argv[1]]
+n, *rest = map(int, sys.argv[2:])
+clock = getattr(time, "process_time", None) or time.clock
+program(0, *rest)  # imports
+begin = clock()
+got = program(n, *rest)
+print(got, clock() - begin)
