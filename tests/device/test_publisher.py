@@ -265,9 +265,10 @@ async def test_made_before_the_loop_runs_and_with_no_subscriber():
 @needs("threads")
 async def test_values_from_threads_are_complete_and_in_order():
     broker = Broker()
-    sub = broker.subscribe("#", maxlen=100, policy="drop_new")
-    publishers = [Publisher(broker, topic, 10, 4) for topic in "ab"]
     total = 2000
+    # Publishing goes first, and may leave follow() all messages for the end.
+    sub = broker.subscribe("#", maxlen=2 * total, policy="drop_new")
+    publishers = [Publisher(broker, topic, 10, 4) for topic in "ab"]
 
     def thread(publisher):
         buf = bytearray(4)
