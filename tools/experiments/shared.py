@@ -5,11 +5,11 @@
 import asyncio
 import multiprocessing
 import os
-import socket
 import time
 
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
 from asyncio_alt.pubsub.shm import SharedLink
+from tools.targets.child import free_port
 
 OPTIONS = {"secret": b"secret", "max_size": 16000000, "keepalive": 60}
 WARM = 5  # of each, unless there are fewer
@@ -66,8 +66,7 @@ def run(loop, role, *args):
 
 def measure(how, loop, size, repeats):
     # how: "Link" or "SharedLink"; loop: "asyncio" or "uvloop"
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
+    port = free_port()
     process = multiprocessing.get_context("spawn").Process
     other = process(target=run, args=(loop, receive, how, port), daemon=True)
     other.start()
