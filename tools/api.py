@@ -48,16 +48,18 @@ def page() -> str:
 
 
 def _public(package):
-    """Return the modules of a package with their public names, as its __init__ has them."""
-    tree = ast.parse((package / "__init__.py").read_text("utf-8"))
+    """Return the modules of a package with their public names, as its table has them."""
+    table = "lazy.py" if package == _PACKAGE else "__init__.py"
+    tree = ast.parse((package / table).read_text("utf-8"))
     modules = []
     if package == _PACKAGE:
         core = ast.parse((package / "core.py").read_text("utf-8"))
         names = [n.name for n in core.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
         modules.append(("core", [name for name in names if name[0] != "_" and name not in _HOUSE]))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and node.targets[0].id == "_attrs":
-            modules += [(module, names) for module, *names in ast.literal_eval(node.value)]
+        if isinstance(node, ast.Assign) and node.targets[0].id == "_NAMES":
+            lines = ast.literal_eval(node.value).splitlines()
+            modules += [(module, names) for module, *names in map(str.split, lines)]
     return modules
 
 

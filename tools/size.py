@@ -4,7 +4,7 @@ Flash is the size of the .mpy file: as mip installs it, and with -O3, as firmwar
 what stays allocated once the .mpy files are imported, on the unix port; its words have 64 bits,
 so a microcontroller takes about half. "base" is what a program of tasks that only sleep loads;
 the other modules are loaded after it one by one, and each row is what it adds. "drop-in" is the
-sum of the modules that stock asyncio has too.
+sum of the modules that stock asyncio has too, and of lazy, which finds them.
 """
 
 import json
@@ -73,11 +73,11 @@ def measure(package: Path, source: Path) -> dict:
     """Measure the package in folder `package`, and the asyncio of a MicroPython source."""
     flash = {"ours": _compiled(package), "stock": _compiled(source / "extmod" / "asyncio")}
     alike = sorted(set(flash["stock"]) - {"__init__", "core", "task"})
-    more = sorted(set(flash["ours"]) - {"__init__", "core", "task", *alike})
+    more = sorted(set(flash["ours"]) - {"__init__", "core", "lazy", "task", *alike})
     steps = {}
-    version, steps["ours"] = _imported(package.name, flash["ours"], alike + more)
+    version, steps["ours"] = _imported(package.name, flash["ours"], ["lazy", *alike, *more])
     version, steps["stock"] = _imported("asyncio", flash["stock"], alike)
-    sets = {"base": 1, "drop-in": 1 + len(alike), "everything": 1 + len(alike + more)}
+    last = {"base": ["base"] * 2, "drop-in": alike[-1:] * 2, "everything": more[-1:]}
     return {
         "micropython": version,
         "stock asyncio": _version(source),
@@ -87,11 +87,10 @@ def measure(package: Path, source: Path) -> dict:
         "steps": steps,
         "sets": {
             name: {
-                side: _total(flash[side], steps[side][:count])
-                for side in flash
-                if count <= len(steps[side])
+                side: _total(flash[side], _up_to(step, steps[side]))
+                for side, step in zip(flash, ends)
             }
-            for name, count in sets.items()
+            for name, ends in last.items()
         },
     }
 
@@ -136,6 +135,11 @@ def _imported(package, files, names):
 
 def _sizes(code):
     return {"mpy": len(code[0]), "mpy -O3": len(code[1])}
+
+
+def _up_to(last, steps):
+    names = [step["step"] for step in steps]
+    return steps[: names.index(last) + 1]
 
 
 def _total(flash, steps):

@@ -22,12 +22,13 @@ from tools.mpy import modules
 _NAME = "asyncio_alt"
 _TYPINGS = ROOT / "tools" / "typings"
 # Modules without a stub, as they are no part of the interface.
-_PRIVATE = {"codec", "handshake", "task", "trace_read", "waiter", "wake", "wake_unix"}
+_PRIVATE = {"codec", "handshake", "lazy", "task", "trace_read", "waiter", "wake", "wake_unix"}
 
 # Prints what modules have: for each name, also those asked for, its type's name, None if it is not
 # there. For a class it is a dict of the same.
 _DEVICE = """
 import json
+from asyncio_alt.lazy import _NAMES
 
 def has(obj, names):
     found = {}
@@ -47,8 +48,9 @@ def has(obj, names):
 def module(name, names):
     module = __import__(name, None, None, ("*",))
     names = set(names) | set(module.__dict__)
-    for lazy in getattr(module, "_attrs", ()):
-        names.update(lazy[1:])
+    lazy = module.__dict__.get("_NAMES", _NAMES if "." not in name else "")
+    for line in lazy.split("\\n"):
+        names.update(line.split()[1:])
     return has(module, names)
 
 async def coro():

@@ -26,19 +26,21 @@ PARTS = ["idle", "irq", "link", "mqtt", "protocol", "pubsub", "trace"]
 USE = """
 import asyncio_alt
 from asyncio_alt import core
+from asyncio_alt.lazy import _NAMES
 
 for name in dir(core):
     if not name.startswith("_"):
         getattr(asyncio_alt, name)
-for names in asyncio_alt._attrs:
+for line in _NAMES.split("\\n"):
+    names = line.split()
     if names[0] in MISSING:
         continue
     for name in names[1:]:
         getattr(asyncio_alt, name)
 
 if not MISSING:
-    for names in asyncio_alt.pubsub._attrs:
-        for name in names:
+    for line in asyncio_alt.pubsub._NAMES.split("\\n"):
+        for name in line.split():
             getattr(asyncio_alt.pubsub, name)
 
 order = []

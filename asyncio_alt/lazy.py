@@ -1,0 +1,30 @@
+"""Which module has which of the package's names: each is loaded on first use."""
+
+# A module a line, then its names. One text takes less heap than tuples.
+_NAMES = """\
+claim install
+event Event ThreadSafeFlag
+funcs gather wait_for wait_for_ms
+idle LightSleep power_mode set_idle_hook stay_awake
+ioqueue IOQueue POLLPRI priority_window roundrobin
+irq Interrupt
+lock Lock
+loop Loop get_event_loop new_event_loop
+protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server
+pubsub pubsub
+queue Queue QueueEmpty QueueFull
+stream StreamReader StreamWriter open_connection start_server"""
+
+
+def load(package, name, names=_NAMES):
+    """Returns what name (str) stands for in a package, whose globals (dict) get it too.
+    AttributeError if no line of names has it."""
+    for line in names.split("\n"):
+        line = line.split(" ")
+        if name in line:
+            value = __import__(line[0], package, None, (name,), 1)
+            if name != line[0]:
+                value = getattr(value, name)
+            package[name] = value
+            return value
+    raise AttributeError(name)
