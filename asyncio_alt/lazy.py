@@ -13,7 +13,8 @@ loop Loop get_event_loop new_event_loop
 protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server
 pubsub pubsub
 queue Queue QueueEmpty QueueFull
-stream StreamReader StreamWriter open_connection start_server"""
+stream StreamReader StreamWriter open_connection start_server
+sync Barrier BoundedSemaphore BrokenBarrierError Condition Semaphore"""
 
 
 def load(package, name, names=_NAMES):

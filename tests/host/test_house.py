@@ -16,7 +16,7 @@ FLOORS = (
     "trace_read",
     "trace",
     "protocol",
-    "irq stream",
+    "irq stream sync",
     "event funcs idle ioqueue lock loop queue",
     "claim task",
     "core",

@@ -20,7 +20,7 @@ from tools.mpy import modules
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
-PARTS = ["idle", "irq", "link", "mqtt", "protocol", "pubsub", "trace"]
+PARTS = ["idle", "irq", "link", "mqtt", "protocol", "pubsub", "sync", "trace"]
 
 # Run where the package has been installed; prints where that is.
 USE = """
@@ -166,9 +166,8 @@ def test_mip_installs_mpy_files_from_an_index(install, index):
 
 
 def test_mip_installs_a_part_with_what_it_needs(install, index):
-    install("--index", index, "asyncio_alt-idle")
-    install("--index", index, "asyncio_alt-irq")
-    install("--index", index, "asyncio_alt-mqtt")
+    for part in ("idle", "irq", "mqtt", "sync"):
+        install("--index", index, f"asyncio_alt-{part}")
     assert install("--index", index, "asyncio_alt-link", use=ALL) == "asyncio_alt/core.mpy\n"
 
 

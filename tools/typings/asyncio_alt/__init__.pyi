@@ -32,3 +32,8 @@ from .stream import StreamReader as StreamReader
 from .stream import StreamWriter as StreamWriter
 from .stream import open_connection as open_connection
 from .stream import start_server as start_server
+from .sync import Barrier as Barrier
+from .sync import BoundedSemaphore as BoundedSemaphore
+from .sync import BrokenBarrierError as BrokenBarrierError
+from .sync import Condition as Condition
+from .sync import Semaphore as Semaphore
