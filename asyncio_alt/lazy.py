@@ -5,6 +5,7 @@ _NAMES = """\
 claim install
 event Event ThreadSafeFlag
 funcs gather wait_for wait_for_ms
+group BaseExceptionGroup ExceptionGroup TaskGroup
 idle LightSleep power_mode set_idle_hook stay_awake
 ioqueue IOQueue POLLPRI priority_window roundrobin
 irq Interrupt
@@ -14,7 +15,8 @@ protocol BufferedProtocol Protocol Transport connect_stream create_connection cr
 pubsub pubsub
 queue Queue QueueEmpty QueueFull
 stream StreamReader StreamWriter open_connection start_server
-sync Barrier BoundedSemaphore BrokenBarrierError Condition Semaphore"""
+sync Barrier BoundedSemaphore BrokenBarrierError Condition Semaphore
+timeouts Timeout timeout timeout_at timeout_ms"""
 
 
 def load(package, name, names=_NAMES):

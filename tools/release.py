@@ -97,9 +97,10 @@ def _listed(root, packages):
             module = os.path.normpath((package.parent / url).relative_to(root))
             if target != module:
                 yield f"{name} installs {module} as {target}"
-            if module in listed:
+            # Parts share modules; the package itself has them alone.
+            if str(listed.get(module)) == "package.json":
                 yield f"{module} is in both {listed[module]} and {name}"
-            listed[module] = name
+            listed.setdefault(module, name)
     for module in sorted(set(listed) - _modules(root)):
         yield f"{listed[module]} lists {module}, which is not there"
     for module in sorted(_modules(root) - set(listed)):

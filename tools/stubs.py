@@ -22,7 +22,17 @@ from tools.mpy import modules
 _NAME = "asyncio_alt"
 _TYPINGS = ROOT / "tools" / "typings"
 # Modules without a stub, as they are no part of the interface.
-_PRIVATE = {"codec", "handshake", "lazy", "task", "trace_read", "waiter", "wake", "wake_unix"}
+_PRIVATE = {
+    "cancel",
+    "codec",
+    "handshake",
+    "lazy",
+    "task",
+    "trace_read",
+    "waiter",
+    "wake",
+    "wake_unix",
+}
 
 # Prints what modules have: for each name, also those asked for, its type's name, None if it is not
 # there. For a class it is a dict of the same.

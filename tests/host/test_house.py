@@ -16,9 +16,9 @@ FLOORS = (
     "trace_read",
     "trace",
     "protocol",
-    "irq stream sync",
+    "group irq stream sync timeouts",
     "event funcs idle ioqueue lock loop queue",
-    "claim task",
+    "cancel claim task timer",
     "core",
     "lazy wake wake_unix",
 )

@@ -201,13 +201,13 @@ def test_what_a_stub_has_otherwise_is_said(changed, name, old, new, said):
 
 def test_a_module_without_a_stub_is_named(tmp_path):
     shutil.copytree(ROOT / "tools" / "typings", tmp_path / "typings")
-    (tmp_path / "typings" / "asyncio_alt" / "lock.pyi").rename(
+    (tmp_path / "typings" / "asyncio_alt" / "idle.pyi").rename(
         tmp_path / "typings" / "asyncio_alt" / "bolt.pyi"
     )
     (tmp_path / "typings" / "asyncio_alt" / "__init__.pyi").write_text("from .core import *")
     wrong = stubs.check(typings=tmp_path / "typings")
     assert wrong[:2] == [
-        "asyncio_alt.lock has no stub: typings/asyncio_alt/lock.pyi is missing",
+        "asyncio_alt.idle has no stub: typings/asyncio_alt/idle.pyi is missing",
         "typings/asyncio_alt/bolt.pyi is the stub of no module",
     ]
 

@@ -6,6 +6,9 @@ from .event import ThreadSafeFlag as ThreadSafeFlag
 from .funcs import gather as gather
 from .funcs import wait_for as wait_for
 from .funcs import wait_for_ms as wait_for_ms
+from .group import BaseExceptionGroup as BaseExceptionGroup
+from .group import ExceptionGroup as ExceptionGroup
+from .group import TaskGroup as TaskGroup
 from .idle import LightSleep as LightSleep
 from .idle import power_mode as power_mode
 from .idle import set_idle_hook as set_idle_hook
@@ -37,3 +40,7 @@ from .sync import BoundedSemaphore as BoundedSemaphore
 from .sync import BrokenBarrierError as BrokenBarrierError
 from .sync import Condition as Condition
 from .sync import Semaphore as Semaphore
+from .timeouts import Timeout as Timeout
+from .timeouts import timeout as timeout
+from .timeouts import timeout_at as timeout_at
+from .timeouts import timeout_ms as timeout_ms

@@ -1,0 +1,209 @@
+"""TaskGroup, and the exceptions of several tasks in one: ExceptionGroup, BaseExceptionGroup."""
+
+import io
+import sys
+
+from . import core
+from .cancel import Requested, answer, request
+from .timer import Handle, WhenDone
+
+
+class _Group:
+    # What both have. (MicroPython's classes cannot have two exceptions as bases.)
+
+    def _checked(self, message, exceptions):
+        name = type(self).__name__
+        if not isinstance(message, str):
+            raise TypeError(name + ": message must be a str")
+        try:
+            exceptions = tuple(exceptions)
+        except TypeError:
+            raise TypeError(name + ": exceptions must be a sequence")
+        if not exceptions:
+            raise ValueError(name + ": exceptions must not be empty")
+        for exc in exceptions:
+            if not isinstance(exc, BaseException):
+                raise ValueError("%s: %r in exceptions is no exception" % (name, exc))
+            if isinstance(self, Exception) and not isinstance(exc, Exception):
+                raise TypeError("%s: %r in exceptions is no Exception" % (name, exc))
+        self.message = message
+        self.exceptions = exceptions
+        return message, exceptions
+
+    def __str__(self):
+        n = len(self.exceptions)
+        return "%s (%d sub-exception%s)" % (self.message, n, "" if n == 1 else "s")
+
+    def __repr__(self):
+        # MicroPython shows this below a traceback.
+        lines = ["%s: %s" % (type(self).__name__, self)]
+        for n, exc in enumerate(self.exceptions, 1):
+            out = io.StringIO()
+            sys.print_exception(exc, out)
+            lines.append("  +-- %d --" % n)
+            lines.extend(["  | " + line for line in out.getvalue().rstrip().split("\n")])
+        return "\n".join(lines)
+
+    def derive(self, exceptions):
+        """Returns a group of other exceptions (a sequence) with the same message. subgroup() and
+        split() make theirs so."""
+        return _of(self.message, exceptions)
+
+    def split(self, condition):
+        """Returns two groups, of the exceptions that match and of the others, each None if there
+        are none, nested as they are here. condition: a class, a tuple of classes, or a function
+        that takes an exception."""
+        test = condition
+        if isinstance(condition, (type, tuple)):
+
+            def test(exc):
+                return isinstance(exc, condition)
+
+        elif not callable(condition):
+            raise TypeError("split: condition must be a class, a tuple of them or a function")
+        if test(self):
+            return self, None
+        parts = [], []
+        for exc in self.exceptions:
+            if isinstance(exc, _Group):
+                for part, found in zip(parts, exc.split(test)):
+                    if found:
+                        part.append(found)
+            else:
+                parts[0 if test(exc) else 1].append(exc)
+        return tuple([self.derive(part) if part else None for part in parts])
+
+    def subgroup(self, condition):
+        """Returns the group of the exceptions that match, or None: see split()."""
+        return self.split(condition)[0]
+
+
+class BaseExceptionGroup(_Group, BaseException):
+    """Exceptions of any class. message: str; exceptions: a sequence, not empty. TypeError or
+    ValueError for others."""
+
+    def __init__(self, message, exceptions):
+        super().__init__(*self._checked(message, exceptions))
+
+
+class ExceptionGroup(_Group, Exception):
+    """As BaseExceptionGroup, of exceptions that `except Exception` gets, as it gets this one."""
+
+    def __init__(self, message, exceptions):
+        super().__init__(*self._checked(message, exceptions))
+
+
+def _of(message, exceptions):
+    for exc in exceptions:
+        if not isinstance(exc, Exception):
+            return BaseExceptionGroup(message, exceptions)
+    return ExceptionGroup(message, exceptions)
+
+
+# What the task of a group waits on until all others have ended: it is in no queue.
+class _Parked:
+    @staticmethod
+    def remove(task):
+        pass
+
+
+class TaskGroup:
+    """Tasks that end together. `async with` waits for all tasks of create_task(). If one of them
+    or the body raises, the others are cancelled; when they have ended, an ExceptionGroup of all
+    that they have raised is raised. If the task in `async with` is cancelled, they are too."""
+
+    def __init__(self):
+        self._parent = None
+        self._exiting = False
+        self._aborting = False
+        self._requested = False  # the parent is cancelled because a task has failed
+        self._tasks = set()
+        self._errors = []
+
+    async def __aenter__(self):
+        if self._parent:
+            raise RuntimeError("TaskGroup: entered twice")
+        self._parent = core.current_task()
+        return self
+
+    def create_task(self, coro, *, name=None):
+        """Makes a Task of the group that runs the coroutine coro; returns the Task. RuntimeError
+        if the group was not entered, has ended, or is cancelling its tasks. name: str, see
+        asyncio_alt.create_task()."""
+        if not self._parent:
+            why = "not entered"
+        elif self._exiting and not self._tasks:
+            why = "over"
+        elif self._aborting:
+            why = "cancelling its tasks"
+        else:
+            t = core.create_task(coro)
+            self._tasks.add(t)
+            WhenDone(t, self._ended)
+            return t
+        coro.close()
+        raise RuntimeError("TaskGroup: " + why)
+
+    def _abort(self):
+        self._aborting = True
+        for t in self._tasks:
+            t.cancel()
+
+    def _ended(self, t):
+        self._tasks.discard(t)
+        parent = self._parent
+        if not self._tasks and parent.data is _Parked:
+            core._push(parent, core._heir(t))
+        er = t.data
+        if isinstance(er, (StopIteration, core.CancelledError)):
+            return
+        self._errors.append(er)
+        if not parent.state:
+            core._report("A task of a group whose parent has ended raised", er, t)
+        elif not self._aborting and not self._requested:
+            self._abort()
+            self._requested = True
+            request(parent, self)
+
+    async def __aexit__(self, exc_type, exc, tb):
+        self._exiting = True
+        cancelled = exc if isinstance(exc, core.CancelledError) else None
+        outside = cancelled and not isinstance(exc, Requested)
+        if exc_type is not None and not self._aborting:
+            self._abort()
+        while self._tasks:
+            try:
+                await _Parking(self._parent)
+            except core.CancelledError as er:
+                outside = outside or not isinstance(er, Requested)
+                if not self._aborting:
+                    cancelled = er
+                    self._abort()
+                else:
+                    answer(er, self)
+        for er in [exc] + self._errors:
+            if isinstance(er, (KeyboardInterrupt, SystemExit)):
+                raise er
+        if answer(cancelled, self):
+            cancelled = None
+        if cancelled and not self._errors:
+            raise cancelled
+        if exc_type and not isinstance(exc, core.CancelledError):
+            self._errors.append(exc)
+        if self._errors:
+            if outside:
+                # The errors take the place of the cancellation, which comes at the next await.
+                Handle(core.ticks(), self._parent.cancel, ())
+            errors = self._errors
+            self._errors = []
+            raise _of("unhandled errors in a TaskGroup", errors)
+
+
+class _Parking:
+    # Awaitable that waits until _ended() has seen the last task.
+    def __init__(self, parent):
+        self._parent = parent
+
+    def __iter__(self):
+        self._parent.data = _Parked
+        yield
