@@ -1,7 +1,11 @@
 """Loop.time(), call_soon(), call_later() and call_at(): moments of the loop's clock, and callbacks
 that the loop calls at one."""
 
+from micropython import const
+
 from . import core
+
+_LIMIT = const(518400000)  # 6 days in ms: the clock goes round in twelve
 
 
 class Time:
@@ -61,12 +65,14 @@ def ticks_in(delay, per, name):
     """The ticks in delay (int or float; less than 0 is as 0) * per ms. TypeError or ValueError
     that has the name (str) of the argument."""
     try:
-        ms = int((delay + 0) * per)
-        return core.ticks_add(core.ticks(), ms if ms > 0 else 0)
+        ms = max(int((delay + 0) * per), 0)
     except TypeError:
         raise TypeError(name + " must be an int or float")
-    except (OverflowError, ValueError):
-        raise ValueError(name + " must be less than 6 days")
+    except (OverflowError, ValueError):  # infinite, or no number
+        ms = _LIMIT
+    if ms < _LIMIT:
+        return core.ticks_add(core.ticks(), ms)
+    raise ValueError(name + " must be less than 6 days")
 
 
 class Alarm:
