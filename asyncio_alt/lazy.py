@@ -5,6 +5,8 @@ _NAMES = """\
 claim install
 event Event ThreadSafeFlag
 funcs gather wait_for wait_for_ms
+future ALL_COMPLETED FIRST_COMPLETED FIRST_EXCEPTION Future InvalidStateError
+future as_completed ensure_future iscoroutine isfuture shield wait
 group BaseExceptionGroup ExceptionGroup TaskGroup
 idle LightSleep power_mode set_idle_hook stay_awake
 ioqueue IOQueue POLLPRI priority_window roundrobin

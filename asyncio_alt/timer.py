@@ -97,7 +97,10 @@ class Alarm:
     def send(self, _):
         # Called by the loop. The callback is no task.
         self._queue = core.cur_task = None
-        self._ring()
+        try:
+            self._ring()
+        except Exception as er:
+            core._report("Exception in callback", er)
         raise StopIteration
 
 
@@ -130,10 +133,7 @@ class Handle(Alarm):
         return Time(self._ticks)
 
     def _ring(self):
-        try:
-            self._callback(*self._args)
-        except Exception as er:
-            core._report("Exception in callback", er)
+        self._callback(*self._args)
 
 
 class WhenDone(Alarm):
@@ -154,10 +154,13 @@ class WhenDone(Alarm):
 
     def stop(self):
         """Has it not be called."""
+        t = self._of
         if self._loop is core._task_queue:
-            if not self._of.state:
+            if not t.state:
                 self._queue = self._queue and self._loop  # where the end of the task has put it
             self._stop()
+            if t.state and isinstance(t, core.Task) and not t.state.peek():
+                t.state = True  # nobody waits for it
 
     def _ring(self):
         self._fn(self._of)

@@ -16,7 +16,7 @@ FLOORS = (
     "trace_read",
     "trace",
     "protocol",
-    "group irq stream sync timeouts",
+    "future group irq stream sync timeouts",
     "event funcs idle ioqueue lock loop queue",
     "cancel claim task timer",
     "core",

@@ -22,6 +22,7 @@ from tools.targets.unix import micropython
 PACKAGE = json.loads((ROOT / "package.json").read_text())
 PARTS = [
     "full",
+    "future",
     "group",
     "idle",
     "irq",

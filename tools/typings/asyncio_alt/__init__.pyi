@@ -6,6 +6,17 @@ from .event import ThreadSafeFlag as ThreadSafeFlag
 from .funcs import gather as gather
 from .funcs import wait_for as wait_for
 from .funcs import wait_for_ms as wait_for_ms
+from .future import ALL_COMPLETED as ALL_COMPLETED
+from .future import FIRST_COMPLETED as FIRST_COMPLETED
+from .future import FIRST_EXCEPTION as FIRST_EXCEPTION
+from .future import Future as Future
+from .future import InvalidStateError as InvalidStateError
+from .future import as_completed as as_completed
+from .future import ensure_future as ensure_future
+from .future import iscoroutine as iscoroutine
+from .future import isfuture as isfuture
+from .future import shield as shield
+from .future import wait as wait
 from .group import BaseExceptionGroup as BaseExceptionGroup
 from .group import ExceptionGroup as ExceptionGroup
 from .group import TaskGroup as TaskGroup
