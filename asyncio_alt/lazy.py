@@ -27,7 +27,8 @@ def load(package, name, names=_NAMES):
     for line in names.split("\n"):
         line = line.split(" ")
         if name in line:
-            value = __import__(line[0], package, None, (name,), 1)
+            # Not by a relative import: MicroPython takes that as relative to this module.
+            value = __import__(package["__name__"] + "." + line[0], None, None, (name,))
             if name != line[0]:
                 value = getattr(value, name)
             package[name] = value
