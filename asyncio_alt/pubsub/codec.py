@@ -1,29 +1,146 @@
 """Payloads as bytes, for a link: bytes stay what they are, str is UTF-8, all else is JSON."""
 
 import json  # not in a function: each time, MicroPython would look for such a file first
+import sys
+
+from .frame import const
+
+_MICROPYTHON = sys.implementation.name == "micropython"
 
 _BYTES = (bytes, bytearray, memoryview)
 _JSON = (bool, int, float, list, tuple, dict)
 
+_DEEP = const(32)  # lists and dicts in one another, at most
+_SIMPLE = const(16)  # up to so many of them C code may compare on a microcontroller's stack
+_LONG = const(4300)  # CPython reads no int of more digits,
+_BITS = const(14280)  # which has more bits
+
+# What MicroPython's str() takes and UTF-8 has not: these first bytes, unless the next one is
+# between the other two. (Overlong forms, surrogates, more than U+10FFFF.)
+_STRICT = (
+    b"\xc0\x01\x00",
+    b"\xc1\x01\x00",
+    b"\xe0\xa0\xbf",
+    b"\xed\x80\x9f",
+    b"\xf0\x90\xbf",
+    b"\xf4\x80\x8f",
+    b"\xf5\x01\x00",
+    b"\xf6\x01\x00",
+    b"\xf7\x01\x00",
+)
+
+if _MICROPYTHON:
+    _dumps = json.dumps
+else:
+    _dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def to_text(data):
+    """Returns the str of UTF-8 (bytes-like). ValueError if it is not UTF-8."""
+    text = str(data, "utf-8")
+    if _MICROPYTHON and len(text) != len(data):
+        _check(bytes(data))
+    return text
+
+
+def to_utf8(text):
+    """Returns the UTF-8 of a str. ValueError if it has surrogates."""
+    data = text.encode()
+    if _MICROPYTHON and len(text) != len(data):
+        _check(data)
+    return data
+
+
+def _check(data):
+    for rule in _STRICT:
+        at = data.find(rule[:1])
+        while at >= 0:
+            if not rule[1] <= data[at + 1] <= rule[2]:
+                raise ValueError("not UTF-8")
+            at = data.find(rule[:1], at + 1)
+
 
 def encode(payload):
-    """Returns (kind, bytes-like) of a payload. TypeError if it is none that a link carries."""
+    """Returns (kind, bytes-like) of a payload. TypeError or ValueError if a link cannot carry
+    it so that it arrives as it was; a tuple arrives as a list."""
     if isinstance(payload, _BYTES):
         return 0, payload
     if isinstance(payload, str):
-        return 1, payload.encode()
+        return 1, to_utf8(payload)
     if payload is not None and not isinstance(payload, _JSON):
-        raise TypeError("payload: a link carries bytes, str, numbers, bool, None, lists and dicts")
-    return 2, json.dumps(payload).encode()
+        _wrong()
+    try:
+        text = _dumps(payload)
+        # MicroPython writes anything, and compares without a look at the stack.
+        if _single(payload) or (
+            len(text) < _LONG
+            and text.count("[") + text.count("{") <= _SIMPLE
+            and json.loads(text) == payload
+        ):
+            return 2, to_utf8(text)
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    try:
+        text = _dumps(_plain(payload, _DEEP))
+    except RuntimeError:  # no room on the stack
+        _plain([], 0)
+    return 3 if '{"": ' in text else 2, to_utf8(text)
+
+
+def _wrong():
+    raise TypeError("payload: a link carries bytes, str, and what JSON knows")
+
+
+def _single(value):
+    # Whether JSON has it, and it is no list or dict. ValueError if it is too long.
+    if isinstance(value, float):
+        return value - value == 0  # it is not of nan or inf
+    if isinstance(value, int) and abs(value) >> _BITS:
+        raise ValueError("payload: an int of more than %d bits" % _BITS)
+    return value is None or isinstance(value, (int, bool, str))  # MicroPython's bool is no int
+
+
+def _plain(value, deep):
+    # A value in terms of JSON: {"": "nan"} is that float, {"": {...}} the dict {...}.
+    if _single(value):
+        return value
+    if isinstance(value, float):
+        return {"": str(value)}
+    if not deep and isinstance(value, (list, tuple, dict)):
+        raise ValueError("payload: lists and dicts that are too deep in one another")
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, deep - 1) for v in value]
+    if not isinstance(value, dict):
+        _wrong()
+    plain = {}
+    for key in value:
+        if not isinstance(key, str):
+            raise TypeError("payload: the keys of a dict must be str")
+        plain[key] = _plain(value[key], deep - 1)
+    return {"": plain} if len(plain) == 1 and "" in plain else plain
 
 
 def decode(kind, view):
     """Returns the payload; bytes for what was bytes-like. ValueError if it is damaged."""
     if kind == 0:
         return bytes(view)
-    text = str(view, "utf-8")
+    text = to_text(view)
     if kind == 1:
         return text
-    if kind == 2:
-        return json.loads(text)
-    raise ValueError("unknown kind of payload")
+    value = json.loads(text)
+    return _back(value) if kind == 3 else value
+
+
+def _back(value):
+    # Undoes _plain().
+    if isinstance(value, dict):
+        if len(value) == 1 and "" in value:
+            value = value[""]
+            if not isinstance(value, dict):
+                return float(value)
+        for key in value:
+            value[key] = _back(value[key])
+    elif isinstance(value, list):
+        for i, v in enumerate(value):
+            value[i] = _back(v)
+    return value

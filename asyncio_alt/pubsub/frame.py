@@ -10,12 +10,17 @@ import sys
 from binascii import crc32
 from errno import ECONNRESET
 
-from .. import BufferedProtocol, Event, create_task
+from .. import BufferedProtocol, Event
 from .waiter import report
 
 try:
     from micropython import const
+
+    from .. import create_task
 except ImportError:  # CPython
+    # Not create_task(), which may run the coroutine at once (eager_task_factory): a frame that is
+    # parked has to be out of the way first.
+    from asyncio import Task as create_task
 
     def const(value):
         return value
@@ -239,7 +244,8 @@ class FramedProtocol(BufferedProtocol):
             if buf.find(_ESC, start, stop) >= 0:
                 frame = bytes(frame).replace(_ESC_END, _END).replace(_ESC_ESC, _ESC)
                 frame = memoryview(frame)
-            if 4 <= len(frame) <= self.max_size + 4 and crc32(frame) == _RESIDUE:
+            # More than a CRC: that of nothing is 4 zeros, which a broken line reads as well.
+            if 4 < len(frame) <= self.max_size + 4 and crc32(frame) == _RESIDUE:
                 return frame[:-4]
             self.bad += 1
         left = end - start
@@ -275,7 +281,7 @@ class FramedProtocol(BufferedProtocol):
         """Sends a frame of all parts (bytes, bytearray or memoryview), joined: what the carrier
         takes at once, the rest when it takes more. Never waits; look at `full` before, or
         await drain(). TypeError for other parts, ValueError if there is more than max_size of
-        them, OSError as Transport.write() raises it."""
+        them, or nothing on a lossy carrier, OSError as Transport.write() raises it."""
         data = parts[0] if len(parts) == 1 else _joined(parts)
         if not isinstance(data, _BYTES):
             raise TypeError("send_frame: parts must be bytes, bytearray or memoryview")
@@ -286,6 +292,8 @@ class FramedProtocol(BufferedProtocol):
         if n > self.max_size:
             raise ValueError("send_frame: %d bytes, max_size is %d" % (n, self.max_size))
         if self._lossy:
+            if not n:
+                raise ValueError("send_frame: a lossy carrier takes no empty frame")
             data = bytes(data)
             data += crc32(data).to_bytes(4, "little")
             data = _END + data.replace(_ESC, _ESC_ESC).replace(_END, _ESC_END) + _END

@@ -36,7 +36,7 @@ class Refused(Exception):
     """The peer has not got the secret, speaks another version, or breaks the rules."""
 
 
-def _mac(secret, side, one, two):
+def mac(secret, side, one, two):
     # HMAC-SHA256. Each is used once, so the time that it takes to compare two tells nothing.
     if len(secret) > 64:
         secret = sha256(secret).digest()
@@ -50,9 +50,9 @@ async def call(conn, secret, state):
     Returns the peer's; raises Refused, or EOFError at an early end."""
     one = urandom(16)
     two = await _ask(conn, bytes((HELLO, VERSION)) + one, _CHALLENGE, 16)
-    proof = bytes((_PROOF,)) + _mac(secret, b"1", one, two)
+    proof = bytes((_PROOF,)) + mac(secret, b"1", one, two)
     accepted = await _ask(conn, proof, _ACCEPT, 32 + STATE_SIZE)
-    if accepted[:32] != _mac(secret, b"2", one, two):
+    if accepted[:32] != mac(secret, b"2", one, two):
         raise Refused("wrong secret")
     conn.send(bytes((_READY,)), state())
     return accepted[32:]
@@ -65,7 +65,7 @@ async def _ask(conn, frame, kind, size):
         try:
             return await wait_for(_expected(conn, kind, size), _AGAIN)
         except TimeoutError:
-            if conn.lossy:
+            if conn.lossy and not conn.full:
                 conn.send(frame)
 
 
@@ -85,6 +85,8 @@ async def answer(conn, secret, state):
     proved = False
     while True:
         frame = await conn.read_frame()
+        if conn.full:
+            continue  # it does not read the answers
         n = len(frame)
         kind = frame[0] if n else 0
         if kind == HELLO and n == 18 and (one is None or conn.lossy):
@@ -96,10 +98,10 @@ async def answer(conn, secret, state):
                 proved = False
             conn.send(bytes((_CHALLENGE,)), two)
         elif kind == _PROOF and n == 33 and one and (conn.lossy or not proved):
-            if frame[1:] != _mac(secret, b"1", one, two):
+            if frame[1:] != mac(secret, b"1", one, two):
                 raise Refused("wrong secret")
             proved = True
-            conn.send(bytes((_ACCEPT,)) + _mac(secret, b"2", one, two), state())
+            conn.send(bytes((_ACCEPT,)) + mac(secret, b"2", one, two), state())
         elif kind == _READY and n == 1 + STATE_SIZE and proved:
             return frame[1:]
         elif not conn.lossy:

@@ -20,6 +20,7 @@ _STATE = "<8s8sHHIHI"
 
 _DAY = const(86400000)  # ms
 _STRANGERS = const(4)  # connections that shake hands, at most
+_NEW_START = const(0x8000)  # a difference of two numbers that has this bit is less than 0
 
 
 class _Connection(FramedProtocol):
@@ -36,7 +37,10 @@ class _Connection(FramedProtocol):
 
     def connection_made(self, transport):
         super().connection_made(transport)
-        self.link._met(self)
+        try:
+            self.link._met(self)
+        except Exception as er:
+            self.link._refuse(self, er)
 
     def connection_lost(self, exc):
         super().connection_lost(exc)
@@ -48,12 +52,22 @@ class _Connection(FramedProtocol):
 
     def give_up(self, er):
         self.why = er
+        self.link._down(self)
+        self.link._failed(er)
         self.transport.abort()
 
     def send(self, frame, rest=b""):
         if not self.transport.is_closing():
             self.said = ticks_ms()
-            self._send(frame + rest if rest else frame)
+            try:
+                self._send(frame + rest if rest else frame)
+            except Exception as er:  # and a part of it may be written
+                self.give_up(er)
+
+    def begin(self):
+        # Messages may come.
+        if not self._live:
+            self.start_dispatch()
 
     def frame_received(self, view):
         return self.link._take(self, view)
@@ -71,7 +85,18 @@ class _Connection(FramedProtocol):
 
     def resume_writing(self):
         super().resume_writing()
-        soon(self.link._pump)
+        soon(self._go_on)
+
+    def _go_on(self):
+        if self.due:
+            self.link._acknowledge(self)
+        self.link._pump()
+
+    def address(self):
+        # The peer's machine.
+        peer = self.transport.get_extra_info("peername")
+        # The unix port has bytes, in which the family is followed by the port.
+        return peer[4:] if isinstance(peer, (bytes, bytearray)) else peer and peer[0]
 
 
 class Link(Messages):
@@ -92,9 +117,10 @@ class Link(Messages):
     sent is not sent back.
 
     connected (bool); delivered: messages that the peer has got; received: those it has sent;
-    dropped: those that were refused at either end; resent: frames; refused: connections whose
-    peer had not got the secret or broke the rules; error: the exception that ended the last
-    connection, or attempt; None while it is connected."""
+    dropped: those that were refused at either end, or lost to another peer, and retained ones
+    that are not kept; resent: frames; refused: connections whose peer had not got the secret,
+    broke the rules or made room for another; error: the exception that ended the last connection,
+    or attempt; None while it is connected."""
 
     GREETING = 5  # s for a handshake
     BACKOFF = (0.1, 30)  # s before it connects again: at first, and at most
@@ -135,9 +161,10 @@ class Link(Messages):
         self._window = window
         self._keepalive = int(keepalive * 1000)
         self._task = None
-        self._strangers = []  # connections that shake hands
+        self._strangers = []  # connections that shake hands, the oldest first
+        self._proved = None  # the last connection whose peer has proved that it has the secret
         self._changed = Event()  # it is connected, or all is delivered
-        self._session = urandom(8)
+        self._session = None  # 8 bytes, from the first start() on: not what a fork would copy
 
     # Its life
 
@@ -146,6 +173,7 @@ class Link(Messages):
         if self._task:
             raise RuntimeError("start() twice")
         self.error = None
+        self._session = self._session or urandom(8)
         self._task = create_task(self._run())
         theirs = self._theirs
         self._theirs = set()
@@ -166,7 +194,7 @@ class Link(Messages):
         except CancelledError:
             pass
         self._task = None
-        for conn in [self._conn] + self._strangers:
+        for conn in [self._conn] + self._strangers + [self._held]:
             if conn:
                 if conn is self._conn:
                     conn.send(bytes((_BYE,)))
@@ -199,6 +227,22 @@ class Link(Messages):
             await self._changed.wait()
 
     async def _run(self):
+        least, most = self.BACKOFF
+        pause = least
+        while True:
+            try:
+                if await self._connect():
+                    pause = least
+            except Exception as er:
+                self._cannot(er)
+            try:
+                await sleep(pause)
+                pause = min(2 * pause, most)
+            except MemoryError:
+                await sleep(1)  # which takes none
+
+    async def _connect(self):
+        # One connection, or as many as come. Returns whether to go on without a long pause.
         made = None  # the last connection
 
         def factory():
@@ -206,63 +250,62 @@ class Link(Messages):
             made = _Connection(self)
             return made
 
-        least, most = self.BACKOFF
-        pause = least
-        while True:
+        server = await self.carrier.open(factory)
+        if server:
             try:
-                server = await self.carrier.open(factory)
-                if server:
-                    try:
-                        await Event().wait()  # until this task is cancelled
-                    finally:
-                        server.close()
-                await made.over.wait()
-                if made.peer_keepalive or not self.carrier.calls:
-                    pause = least
-            except OSError as er:
-                # Nobody may be there yet to be called; that this end cannot be called is news.
-                if not (self.carrier.calls or self.error):
-                    report("Link cannot be called and goes on trying", er)
-                self.error = er
-            await sleep(pause)
-            pause = min(2 * pause, most)
+                await Event().wait()  # until this task is cancelled
+            finally:
+                server.close()
+        await made.over.wait()
+        return made.peer_keepalive or not self.carrier.calls
+
+    def _cannot(self, er):
+        # Nobody may be there yet to be called; everything else is news, the first time.
+        news = type(er) is not type(self.error)
+        self.error = er
+        if news and not (self.carrier.calls and isinstance(er, OSError)):
+            try:
+                report("A link cannot connect and goes on trying", er)
+            except Exception:
+                pass  # no memory: link.error has it
 
     def _met(self, conn):
         # There is a new connection.
-        if len(self._strangers) < _STRANGERS:
-            self._strangers.append(conn)
-            conn.meeting = create_task(self._meet(conn))
-        else:
-            self.refused += 1
-            conn.transport.abort()
+        strangers = self._strangers
+        if len(strangers) >= _STRANGERS:
+            # The oldest one from where most of them come makes room.
+            found = [other.address() for other in strangers]
+            counts = [found.count(address) for address in found]
+            self._refuse(strangers[counts.index(max(counts))], Refused("it was too slow"))
+        strangers.append(conn)
+        conn.meeting = create_task(self._meet(conn))
 
     async def _meet(self, conn):
         # The task of a connection: the handshake, then what is due from time to time.
         try:
-            try:
-                greet = (call if self.carrier.calls else answer)(conn, self._secret, self._state)
-                if self.carrier.calls or not conn.lossy:
-                    greet = wait_for(greet, self.GREETING)
-                state = await greet  # on a serial line it takes its time until somebody calls
-            finally:
-                self._strangers.remove(conn)
-            self._up(conn, state)
+            greet = call if self.carrier.calls else answer
+            greet = greet(conn, self._secret, lambda: self._state(conn))
+            if self.carrier.calls or not conn.lossy:
+                greet = wait_for(greet, self.GREETING)
+            self._up(conn, await greet)  # on a serial line it takes its time until somebody calls
             await self._attend(conn)
         except (EOFError, OSError, TimeoutError) as er:
             conn.give_up(er)
         except Exception as er:
             self._refuse(conn, er)
 
-    def _state(self):
-        # What is sent here must still hold in _up(): the peer has given up the connection before.
-        if self._conn:
-            self._conn.transport.abort()
-            self._down(self._conn)
+    def _state(self, conn):
+        # The peer has proved that it has the secret. What is sent here must still hold in _up():
+        # so one connection stays, the last one; the peer has given up those before.
+        other = self._proved
+        if other and other is not conn:
+            other.give_up(Refused("another connection has taken its place"))
+        self._proved = conn
         return struct.pack(
             _STATE,
             self._session,
             self._peer,
-            self._next,
+            self._delivered,
             self._first,
             self._max_size,
             self._window,
@@ -271,25 +314,29 @@ class Link(Messages):
 
     def _up(self, conn, state):
         # Hands are shaken.
+        if conn is not self._proved:
+            raise Refused("another connection has taken its place")
         session, known, number, first, size, window, keepalive = struct.unpack(_STATE, state)
         if not 0 < keepalive <= _DAY:
             raise Refused("keepalive of more than a day")
         self._size = min(size, self._max_size)
-        if known != self._session:
-            # The peer has just started: it knows none of what this side had sent.
-            self._renumber()
-            for filter in self._send:
-                for topic, _ in self._broker.retained(filter):
-                    if topic not in self._theirs:
-                        self._stale.add(topic)
-        elif not self._got(number):
-            raise Refused("it has got what was not sent")
-        if session != self._peer:
+        # Both ends know all of this, and so come to the same conclusion.
+        if (
+            known == self._session
+            and session == self._peer
+            and not (number - self._first | self._delivered - first) & _NEW_START
+        ):
+            if not self._got(number):
+                raise Refused("it has got what was not sent")
+        else:
+            self._begin_anew(number if known == self._session else self._first)
             self._peer = session
             self._next = self._delivered = first
+        self._strangers.remove(conn)
         self._room = min(window, self._window)
         self._written = 0
         self.resent += len(self._out)
+        self._spilt = False
         self._conn = conn
         self.connected = True
         self.error = None
@@ -297,10 +344,31 @@ class Link(Messages):
         conn.max_size = self._max_size
         self._changed.set()
         self._pump()
-        conn.start_dispatch()
+        self._begin(conn)
+
+    def _begin(self, conn):
+        if not self._held:
+            conn.begin()
+
+    def _begin_anew(self, number):
+        # One of both has just started, or had another peer since: this one has got what was before
+        # that number, and what has been delivered from there on is lost to it.
+        lost = self._first - number & 0xFFFF
+        if lost and not lost & _NEW_START:
+            self.dropped += lost
+            report("Another peer has used a link", Refused("%d messages are lost" % lost))
+        self._renumber()
+        for filter in self._send:
+            for topic, _ in self._broker.retained(filter):
+                if topic not in self._theirs:
+                    self._stale.add(topic)
 
     def _down(self, conn):
-        # A connection has ended.
+        # A connection has ended, or is about to. May come twice.
+        if conn in self._strangers:
+            self._strangers.remove(conn)
+        if self._proved is conn:
+            self._proved = None
         if self._conn is conn:
             self._conn = None
             self.connected = False
@@ -316,10 +384,13 @@ class Link(Messages):
             self.error = er
 
     def _refuse(self, conn, er):
-        if not isinstance(er, (Refused, ValueError, IndexError)):
-            report("Exception in a link", er)
         self.refused += 1
         conn.give_up(er)
+        if self._held is conn and not conn._task:  # there was no memory for the task
+            self.dropped += 1
+            self._release()
+        if not isinstance(er, (Refused, ValueError, IndexError)):
+            report("Exception in a link", er)
 
     async def _attend(self, conn):
         # Signs of life, and what is to be sent again.
@@ -332,10 +403,12 @@ class Link(Messages):
             now = ticks_ms()
             # Seen twice: if this side stood still for long, what came then is read in between.
             again = silent
-            silent = ticks_diff(now, conn.heard) > conn.peer_keepalive * 5 // 2 and not conn._task
+            silent = ticks_diff(now, conn.heard) > conn.peer_keepalive * 5 // 2
+            if conn._task or self._held:
+                silent = False  # it is not read
             if silent and again:
                 return conn.give_up(TimeoutError("the peer is silent"))
-            if ticks_diff(now, conn.said) >= self._keepalive // 2:
+            if ticks_diff(now, conn.said) >= self._keepalive // 2 and not conn.full:
                 conn.send(bytes((_PING,)))
             if conn.lossy and self._out and ticks_diff(now, self._moved) >= self.RESEND:
                 if not conn.transport.get_write_buffer_size():

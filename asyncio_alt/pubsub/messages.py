@@ -1,8 +1,7 @@
 """What a Link does while it is connected: numbered messages, kept until they are acknowledged."""
 
-from .. import Lock
 from .broker import matches
-from .codec import decode, encode
+from .codec import decode, encode, to_text, to_utf8
 from .frame import const
 from .handshake import SIZE, Refused
 from .waiter import report, ticks_ms
@@ -43,8 +42,11 @@ class Messages:
         self._late = []  # (topic, payload, retain, ticket): publish_wait() waits
         # Receiving
         self._next = 0  # the number that is expected
-        self._delivered = 0  # up to there all is delivered
-        self._turn = Lock()  # held by a message that waits for room in the broker
+        self._delivered = 0  # up to there all is delivered: as _next, or the one that is held
+        # The connection whose last message waits for room in the broker. Until that has it, also
+        # the connections after that one are not read: so one message is held, at most.
+        self._held = None
+        self._spilt = False  # it was reported that retained messages are not kept
         # A topic's bytes: [the topic, whether it matches `receive`]; in place of True the broker's
         # sinks for it, once it is known that none of them would have the publisher wait.
         self._topics = {}
@@ -93,16 +95,17 @@ class Messages:
     def _post(self, topic, payload, retain):
         head = self._heads.get(topic) or self._head(topic)
         kind = 0
-        if type(payload) is not bytes:
-            kind, payload = encode(payload)
+        if head and type(payload) is not bytes:
+            kind, payload = self._encode(topic, payload)
+        if not head or payload is None:
+            return 1
         if retain:
             kind |= _RETAIN
             self._stale.discard(topic)
         n = self._first + len(self._out)
         frame = head + payload
         if len(frame) > self._size:
-            self.dropped += 1
-            return 1
+            return self._refused(topic, ValueError("payload: it is too large for this link"))
         frame[1] = n >> 8 & 255
         frame[2] = n & 255
         frame[5] = kind
@@ -113,12 +116,29 @@ class Messages:
         return 0
 
     def _head(self, topic):
-        name = topic.encode()
-        if len(name) > 255:
-            raise ValueError("topic: a link carries 255 bytes, at most")
-        head = bytearray((_DATA, 0, 0, 0, 0, 0, len(name))) + name
-        _remember(self._heads, topic, head)
-        return head
+        # None if a link cannot carry that.
+        try:
+            name = to_utf8(topic)
+            if len(name) > 255:
+                raise ValueError("topic: a link carries 255 bytes, at most")
+            head = bytearray((_DATA, 0, 0, 0, 0, 0, len(name))) + name
+            _remember(self._heads, topic, head)
+            return head
+        except Exception as er:
+            self._refused(topic, er)
+
+    def _encode(self, topic, payload):
+        try:
+            return encode(payload)
+        except Exception as er:
+            self._refused(topic, er)
+            return 0, None
+
+    def _refused(self, topic, er):
+        # A message can never be sent: that is no fault of the connection.
+        self.dropped += 1
+        report("A link cannot carry a message of topic %r" % topic, er)
+        return 1
 
     def _write(self, frame):
         self._written += 1
@@ -131,9 +151,8 @@ class Messages:
 
     def _pump(self):
         # There may be room.
-        conn = self._conn
         out = self._out
-        while conn and self._written < len(out) and not conn.full:
+        while self._conn and self._written < len(out) and not self._conn.full:
             self._write(out[self._written])
         while (self._late or self._stale) and not self.full():
             try:
@@ -146,7 +165,7 @@ class Messages:
                     retain = True
                 self._post(topic, payload, retain)
             except Exception as er:
-                report("Exception in a link", er)
+                self._lost(topic, er)
         if not out:
             self._changed.set()
 
@@ -185,6 +204,9 @@ class Messages:
     # What comes
 
     def _acknowledge(self, conn):
+        if conn.full:
+            conn.due = True  # once the peer reads
+            return
         conn.due = False
         n = self._delivered
         conn.send(bytes((_ACK, n >> 8, n & 255)))
@@ -201,7 +223,7 @@ class Messages:
                 raise Refused("it has got what was not sent")
         elif kind == _AGAIN:
             self._again()
-        if kind == _DATA:
+        if kind == _DATA and conn is self._conn:  # still: to send may have failed
             return self._message(conn, view)
 
     def _message(self, conn, view):
@@ -209,7 +231,8 @@ class Messages:
         if n != self._next:
             return self._out_of_turn(conn, n)
         # From here on it counts as received, good or bad: the peer will not send it again.
-        self._next = n + 1 & 0xFFFF
+        self._next = self._delivered = n + 1 & 0xFFFF
+        conn.due = True
         conn.asked = False
         n = _HEAD + view[6]
         if n > len(view):
@@ -217,13 +240,13 @@ class Messages:
         known = view[_HEAD:n]
         known = self._topics.get(bytes(known)) or self._learn(bytes(known))
         if known[1] is not False:
-            return self._publish(known, view)
-        self._delivered = self._next
-        conn.due = True
+            if view[5] & _KIND:
+                return self._decode(known, view[5], view[n:])
+            return self._publish(known, view[5], bytes(view[n:]))
         self.dropped += 1
 
     def _learn(self, name):
-        topic = str(name, "utf-8")
+        topic = to_text(name)
         known = [topic, any([matches(filter, topic) for filter in self._receive])]
         _remember(self._topics, name, known)
         return known
@@ -237,23 +260,26 @@ class Messages:
             conn.asked = True
             conn.send(bytes((_AGAIN, self._next >> 8, self._next & 255)))
 
-    def _publish(self, known, view):
-        retain = view[5]
-        view = view[_HEAD + view[6] :]
-        view = decode(retain & _KIND, view) if retain & _KIND else bytes(view)
-        retain = retain & _RETAIN != 0 and self._keeps(known[0], view)
-        self.received += 1
-        if self._turn.locked() or (
-            known[1] is not self._broker._routes.get(known[0]) and self._blocked(known)
-        ):
-            return self._wait(known[0], view, retain)
-        # What is published while it is delivered acknowledges it.
-        self._delivered = self._next
-        self._conn.due = True
-        self._broker.publish(known[0], view, retain, self)
+    def _decode(self, known, kind, view):
+        try:
+            payload = decode(kind & _KIND, view)
+        except (MemoryError, OverflowError, RuntimeError) as er:
+            # It is right, and too much for this machine.
+            return self._lost(known[0], er)
+        return self._publish(known, kind, payload)
 
-    def _wait(self, topic, payload, retain):
-        return self._deliver(topic, payload, retain, self._next, self._peer)
+    def _lost(self, topic, er):
+        self.dropped += 1
+        report("A link has lost a message of topic %r" % topic, er)
+
+    def _publish(self, known, retain, payload):
+        retain = retain & _RETAIN != 0 and self._keeps(known[0], payload)
+        self.received += 1
+        if known[1] is not self._broker._routes.get(known[0]) and self._blocked(known):
+            self._held = self._conn
+            self._delivered = self._next - 1 & 0xFFFF
+            return self._deliver(known[0], payload, retain)
+        self._broker.publish(known[0], payload, retain, self)
 
     def _keeps(self, topic, payload):
         # Whether a retained message is retained here.
@@ -262,6 +288,11 @@ class Messages:
             theirs.discard(topic)
         elif topic not in theirs:
             if len(theirs) >= _KEPT:
+                self.dropped += 1
+                if not self._spilt:
+                    self._spilt = True
+                    er = ValueError("the peer retains more than %d topics" % _KEPT)
+                    report("A link does not retain %r, and maybe others" % topic, er)
                 return False
             theirs.add(topic)
         self._stale.discard(topic)
@@ -279,14 +310,22 @@ class Messages:
                 if sink.full():
                     return True
 
-    async def _deliver(self, topic, payload, retain, number, session):
-        # When it is this one's turn, the connection and the peer may be others.
-        async with self._turn:
+    async def _deliver(self, topic, payload, retain):
+        # When it is done, the connection and the peer may be others.
+        try:
             await self._broker.publish_wait(topic, payload, retain, self)
-        if self._peer == session:
-            self._delivered = number
-            if self._conn:
-                self._acknowledge(self._conn)
+        except Exception as er:
+            self._lost(topic, er)
+        finally:
+            self._release()
+        conn = self._conn
+        if conn:
+            self._acknowledge(conn)
+            conn.begin()
+
+    def _release(self):
+        self._held = None
+        self._delivered = self._next
 
 
 def _waits(sink):

@@ -8,13 +8,14 @@ free again when the message has been acknowledged.
 
 import os
 from collections import deque
+from contextlib import suppress
 from mmap import ACCESS_READ, PAGESIZE, mmap
 from stat import S_ISREG
 from struct import pack, unpack
 
 from .. import to_thread
 from .frame import const
-from .handshake import Refused
+from .handshake import Refused, mac
 from .link import Link
 from .messages import _ACK, _DATA, _HEAD
 
@@ -24,13 +25,15 @@ try:
 except ImportError:  # not Linux: it stays a Link
     memfd_create = None
 
-# The frames of such links. The first is an ACK with a key behind it, of which others take no
-# notice; the rest goes to those only whose key has come.
+# The frames of such links. The first is an ACK with random bytes behind it, of which others take
+# no notice; the rest goes to those only whose own have come. What is made of them by the secret,
+# the key, begins a segment: who can read and write memory of this machine can show it. Each end
+# has another key, so that what one end says proves nothing if it is sent back.
 _SEGMENT = const(13)  # process, descriptor and size of a segment that begins with the key
 _ATTACHED = const(14)  # 1, or 0 if that failed
 _SHARED = const(15)  # as DATA, but for the payload: where it is and its size; _SEGMENT's, if new
 
-_KEY = const(16)  # bytes
+_KEY = const(16)  # bytes, of a key and what it is made of
 _LINE = const(64)  # bytes: each payload begins at a multiple of it
 _LEAST = const(0x400000)  # bytes of a segment for payloads, at first
 _MOST = const(0x40000000)
@@ -101,8 +104,8 @@ class _Segment:
 
 def _attach(pid, fd, size, most, key):
     # Maps a segment of another process. OSError or ValueError if it is none.
-    if size > most:
-        raise ValueError("too large")
+    if not _KEY <= size <= most:
+        raise ValueError("too small, or too large")
     path = os.open("/proc/%d/fd/%d" % (pid, fd), os.O_PATH)  # whatever it is, that does nothing
     try:
         if not S_ISREG(os.fstat(path).st_mode):
@@ -162,7 +165,8 @@ class SharedLink(Link):
 
     def _part(self):
         # What follows belongs to one connection.
-        self._key = None  # with which the peer's segments begin; None: there are to be none
+        self._own = None  # what this end has said; None: there are to be no segments
+        self._key = None  # with which the peer's segments begin
         self._peer_key = None  # the same for those of this end
         self._peer_segment = None  # the mmap of the peer's
         self._segment = None  # what is written to
@@ -170,12 +174,11 @@ class SharedLink(Link):
         self._grows = True  # False once it could not
         self._waits = False  # for the message that was in a segment which could not be attached
 
-    def _up(self, conn, state):
+    def _begin(self, conn):
         if memfd_create and not conn.lossy:
-            self._key = os.urandom(_KEY)
-        super()._up(conn, state)
-        if self._key:
-            conn.send(pack(">BH", _ACK, self._delivered) + self._key)
+            self._own = os.urandom(_KEY)
+            conn.send(pack(">BH", _ACK, self._delivered) + self._own)
+        super()._begin(conn)
 
     def _down(self, conn):
         if self._conn is conn:
@@ -260,11 +263,10 @@ class SharedLink(Link):
             if view[1] << 8 | view[2] != self._next:
                 return
             self._waits = False
-        if kind != _DATA and self._key and conn is self._conn:
+        if kind != _DATA and self._own and conn is self._conn:
             n = len(view)
             if kind == _ACK and n >= 3 + _KEY and not self._peer_key:
-                self._peer_key = bytes(view[3 : 3 + _KEY])
-                self._prove(conn)
+                self._prove(conn, bytes(view[3 : 3 + _KEY]))
             elif kind == _SEGMENT and n == 13:
                 return self._attach(conn, view[1:])
             elif kind == _ATTACHED and n == 2 and self._offered:
@@ -273,8 +275,11 @@ class SharedLink(Link):
                 return self._take_shared(conn, view)
         return super()._take(conn, view)
 
-    def _prove(self, conn):
+    def _prove(self, conn, theirs):
         # The first segment is for that only: who finds the key in it is on this machine.
+        sides = b"34" if self.carrier.calls else b"43"
+        self._key = mac(self._secret, sides[1:], self._own, self._peer)[:_KEY]
+        self._peer_key = mac(self._secret, sides[:1], theirs, self._session)[:_KEY]
         try:
             conn.send(bytes((_SEGMENT,)) + self._offer(_Segment(PAGESIZE, self._peer_key)))
         except OSError:
@@ -308,8 +313,10 @@ class SharedLink(Link):
             if self._peer_segment:
                 self._peer_segment.close()
             self._peer_segment = segment
+        with suppress(OSError):
+            await conn.drain()  # who reads no answers gets no more of them
         conn.send(bytes((_ATTACHED, segment is not None)))
-        return segment is not None
+        return segment is not None and self._conn is conn
 
     def _take_shared(self, conn, view):
         end = _HEAD + view[6]

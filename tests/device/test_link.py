@@ -1,11 +1,13 @@
 # Link, over TCP on 127.0.0.1. tests/host/test_link.py runs the same on CPython.
 
 import os
+import struct
 import sys
 from errno import EADDRINUSE, ECONNREFUSED
 
 import asyncio_alt as asyncio
-from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
+from asyncio_alt.pubsub import Broker, FramedProtocol, Link, Listen, Tcp
+from asyncio_alt.pubsub.handshake import call
 
 MICROPYTHON = sys.implementation.name == "micropython"
 HOST = "127.0.0.1"
@@ -195,7 +197,136 @@ async def test_what_cannot_be_carried_is_said():
         assert a.broker.publish("t", b"x" * 99) < 1.0
         assert a.broker.publish("t", b"x" * 100) > 0
         await drained(a)
-        assert [p for _, p in b.got] == [b"x" * 99] and a.link.dropped == 1
+        assert [p for _, p in b.got] == [b"x" * 99] and a.link.dropped == len(reports) == 3
+
+
+NAN = float("nan")
+INF = float("inf")
+
+
+def deep(n):
+    value = []
+    for _ in range(n - 1):
+        value = [value]
+    return value
+
+
+def same(a, b):
+    # Also of which type they are, and whether they are NaN.
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all([same(x, y) for x, y in zip(a, b)])
+    if isinstance(a, dict):
+        return len(a) == len(b) and all([k in b and same(a[k], b[k]) for k in a])
+    return a == b or (a != a and b != b)
+
+
+ODD = [
+    NAN,
+    INF,
+    -INF,
+    [NAN, {"t": -INF}, [INF]],
+    {"": NAN},
+    {"": {"": "nan"}},
+    {"": {"": NAN}},
+    {"": "nan"},
+    {"": "nan", "a": NAN},
+    {"nan": "NaN, inf"},
+    "nan",
+    "\U0001f600",
+    {"\U0001f600": ["\U0001f600", "\u20ac"]},
+    {"c": '\0\x01\x1f\x7f\n"\\'},
+    1e22,
+    1e300,
+    5e-324,
+    0.1 + 0.2,
+    1.0,
+    -0.0,
+    -(2**31),
+    2**63,
+    [2**70, -(10**40)],
+    10**4000,
+    deep(32),
+    [{"n": i} for i in range(100)],
+    {"": {}},
+    "\ud7ff\ue000\U0010ffff",
+]
+
+
+def refused():
+    endless = []
+    endless.append(endless)
+    found = [
+        object(),
+        [object()],
+        [b"x"],
+        {"k": bytearray(1)},
+        [memoryview(b"")],
+        {1, 2},
+        [{1}],
+        {"k": set()},
+        {1: 2},
+        {b"k": 1},
+        {"a": {None: 1}},
+        [{(1, 2): 3}],
+        {True: 1},
+        [NAN, b""],
+        range(3),
+        [print],
+        10**5000,
+        {"k": [10**5000]},
+        deep(33),
+        deep(10000),
+        endless,
+    ]
+    surrogate = str(b"a\xed\xa0\x80", "utf-8") if MICROPYTHON else "a\ud800"
+    return found + [surrogate, [surrogate], {surrogate: 1}]
+
+
+@needs("sockets")
+async def test_odd_values_arrive_as_they_were_or_are_refused():
+    reports = []
+    asyncio.get_event_loop().set_exception_handler(lambda loop, context: reports.append(context))
+    a, b = pair(max_size=10000)
+    async with a.link, b.link:
+        await connected(a, b)
+        for value in ODD:
+            await a.send("t", value)
+        await drained(a)
+        for value, (_, arrived) in zip(ODD, b.got):
+            assert same(value, arrived), (value, arrived)
+        assert len(b.got) == len(ODD) and not reports
+        a.link.dropped = 0  # those for which it was full
+        for i, value in enumerate(refused()):
+            assert a.broker.publish("bad/topic", value) > 0, i
+            assert len(reports) == a.link.dropped == i + 1, (i, reports)
+            assert isinstance(reports[i]["exception"], (TypeError, ValueError))
+            assert "bad/topic" in reports[i]["message"]
+        await a.send("t", 1)
+        await drained(a)
+        assert b.got[len(ODD) :] == [("t", 1)] and not a.link.refused and not b.link.refused
+
+
+@needs("sockets")
+async def test_value_that_is_too_much_for_the_receiver_costs_itself():
+    from asyncio_alt.pubsub import messages
+
+    def no_memory(kind, view):
+        messages.decode = decode
+        raise MemoryError
+
+    reports = quiet()
+    decode = messages.decode
+    a, b = pair()
+    async with a.link, b.link:
+        await connected(a, b)
+        messages.decode = no_memory
+        await a.send("t", "lost")
+        await a.send("t", "next")
+        await drained(a)
+        assert b.got == [("t", "next")] and b.link.dropped == 1
+        assert isinstance(reports[0], MemoryError) and not b.link.refused
 
 
 @needs("sockets")
@@ -355,7 +486,191 @@ async def test_message_that_waits_survives_its_connection():
             sub.close()
 
 
+@needs("sockets")
+async def test_cuts_acknowledge_nothing_that_nobody_took():
+    a, b = pair(window=4, keepalive=0.05)
+    port = a.link.carrier.port
+    sub = b.broker.subscribe("t", maxlen=1, policy="block")
+    async with Proxy(port) as proxy:
+        b.link.carrier.port = proxy.listens
+        async with a.link, b.link:
+            n = 0
+            for _ in range(12):
+                await connected(a, b)
+                while not a.broker.publish("t", n):
+                    n += 1
+                    await asyncio.sleep(0.002)
+                await asyncio.sleep(0.005)
+                conn = b.link._conn
+                proxy.cut()
+                await until(lambda: b.link._conn not in (conn, None))
+            # One is queued, four are under way, also if the connection was another each time.
+            await connected(a, b)
+            assert n == 5 and a.link.delivered == 1 and a.broker.publish("t", n) == 0.5
+            for i in range(n):
+                assert await asyncio.wait_for(sub.get(), 3) == ("t", i)
+            await drained(a)
+            await a.send("t", n)
+            assert await asyncio.wait_for(sub.get(), 3) == ("t", n)
+            assert not a.link.refused and not b.link.refused
+    sub.close()
+
+
+@needs("sockets")
+async def test_message_that_waits_ends_with_its_link():
+    a, b = pair(window=2)
+    sub = b.broker.subscribe("t", maxlen=1, policy="block")
+    async with a.link:
+        async with b.link:
+            await connected(a, b)
+            for i in range(3):
+                await a.send("t", i)
+            await until(lambda: b.link._held)
+            b.link._conn.transport.abort()
+            await until(lambda: not b.link.connected)
+        await until(lambda: not b.link._held and sub.dropped == 1)
+        # The next connection goes on behind it.
+        async with b.link:
+            await connected(a, b)
+            for i in (0, 2):
+                assert await asyncio.wait_for(sub.get(), 3) == ("t", i)
+            await drained(a)
+    sub.close()
+
+
+@needs("sockets")
+async def test_link_that_another_has_used_agrees_with_its_peer_again():
+    reports = quiet()
+    a, b = pair()
+    port = a.link.carrier.port
+    async with a.link, b.link:
+        for lost in (0, 3):
+            await connected(a, b)
+            for i in range(5):
+                await a.send("a", i)
+                await b.send("b", i)
+            await drained(a, b)
+            b.link.carrier.port = free_port()
+            b.link._conn.transport.abort()
+            await until(lambda: not (a.link.connected or b.link.connected))
+            c = Side(Tcp(HOST, port))
+            async with c.link:
+                await connected(a, c)
+                for i in range(lost):
+                    await a.send("c", i)
+                    await c.send("c", i)
+                await drained(a, c)
+            b.link.carrier.port = port
+            refused = a.link.refused + b.link.refused
+            await connected(b)
+            await a.send("a", "again")
+            await b.send("b", "again")
+            await drained(a, b)
+            assert b.got[-1] == ("a", "again") and a.got[-1] == ("b", "again")
+            assert a.link.refused + b.link.refused == refused
+            # What the other one has got is lost to this one.
+            assert a.link.dropped == lost and not b.link.dropped
+            assert len(reports) == (1 if lost else 0)
+            b.got.clear()
+        assert "3" in str(reports[0])
+
+
 # Faults
+
+
+class Raw(FramedProtocol):
+    # A peer that does what the test says.
+    lossy = False
+    number = 0
+
+    def send(self, frame, rest=b""):
+        self.send_frame(frame, rest)
+
+    def data(self, payload):
+        number = self.number
+        self.number += 1
+        self.send(b"\x08" + bytes((number >> 8, number & 255)) + b"\0\0\0\x01t", payload)
+
+
+async def shaken(port, session=b"12345678", number=0, keepalive=60000):
+    # A Raw that has shaken hands, and what the other one expects of it.
+    def state():
+        raw.number = number
+        return struct.pack("<8s8sHHIHI", session, bytes(8), 0, number, 10000, 16, keepalive)
+
+    raw = Raw(20000)
+    for _ in range(100):
+        try:
+            await Tcp(HOST, port).open(lambda: raw)
+            break
+        except OSError:  # it does not listen yet
+            await asyncio.sleep(0.01)
+    theirs = await asyncio.wait_for(call(raw, b"secret", state), 3)
+    raw.start_dispatch()  # or it does not notice an end
+    return raw, struct.unpack("<8s8sHHIHI", theirs)
+
+
+def held():
+    # Something that grows with what is held.
+    if not MICROPYTHON:
+        return 20000 * len(asyncio.all_tasks())
+    import gc
+
+    gc.collect()
+    return gc.mem_alloc()
+
+
+@needs("sockets")
+async def test_peer_that_reconnects_has_one_message_held():
+    quiet()
+    a = Side(Listen(HOST, free_port()), window=4)
+    sub = a.broker.subscribe("t", maxlen=1, policy="block")
+    async with a.link:
+        before = None
+        for i in range(60):
+            raw, theirs = await shaken(a.link.carrier.port, number=int(i > 0))
+            assert theirs[2] == int(i > 0)  # the second one is not acknowledged
+            for _ in range(3):
+                raw.data(bytes(1000))
+            await asyncio.sleep(0.002)
+            raw.transport.abort()
+            if i == 10:
+                before = held()
+        await until(lambda: held() - before < 60000, "%d" % (held() - before))
+        assert sub.queued == 1 and a.link.received == 2
+        sub.close()
+
+
+@needs("sockets")
+async def test_peer_that_does_not_read_gets_no_more_to_read():
+    a = Side(Listen(HOST, free_port()), max_size=20000, keepalive=0.02)
+    async with a.link:
+        raw, _ = await shaken(a.link.carrier.port)
+        await connected(a)
+        transport = a.link._conn.transport
+        for side in (transport, raw.transport):
+            side.get_extra_info("socket").setsockopt(1, 7 if side is transport else 8, 4096)
+        raw.transport.pause_reading()
+        transport.set_write_buffer_limits(5000)
+        conn = a.link._conn
+        written = 0  # while it takes no more
+
+        def count(*frame):
+            nonlocal written
+            written += conn.full
+            send(*frame)
+
+        send = conn.send
+        conn.send = count
+        for _ in range(300):
+            while not conn.full:
+                send(bytes(10000))  # whatever it is, the peer does not see it
+            raw.data(b"1")
+            if raw.number == 200:
+                raw.number -= 100
+            await asyncio.sleep(0.001)
+        assert not written and a.link.received == 200
+        raw.transport.abort()
 
 
 async def conversation(proxy_cuts, counts):
@@ -411,6 +726,153 @@ async def test_silent_peer_is_given_up():
             await connected(a, b)
             await drained(a)
             assert [p for _, p in b.got] == [1, 2]
+
+
+@needs("sockets")
+async def test_of_all_that_have_the_secret_one_stays():
+    quiet()
+    a = Side(Listen(HOST, free_port()))
+    async with a.link:
+        raws = []
+        for _ in range(20):
+            raws.append((await shaken(a.link.carrier.port))[0])
+        last = raws.pop()
+        await until(lambda: not a.link._strangers)
+        for raw in raws:
+            await until(raw.transport.is_closing)
+        await connected(a)
+        assert not last.transport.is_closing()
+        last.data(b"1")
+        await until(lambda: a.got == [("t", b"1")])
+        # Nor do those that shake hands at the same time, and all end that at once.
+        raws = []
+        for _ in range(4):
+            raw = Raw()
+            raws.append(raw)
+            await Tcp(HOST, a.link.carrier.port).open(lambda: raw)
+        states = [struct.pack("<8s8sHHIHI", os.urandom(8), bytes(8), 0, 0, 99, 9, 999)] * 4
+        shakes = [asyncio.create_task(call(raw, b"secret", lambda: states[0])) for raw in raws]
+        for shake in shakes:
+            try:
+                await asyncio.wait_for(shake, 3)
+            except (EOFError, OSError):
+                pass
+        for raw in raws:
+            raw.start_dispatch()
+        await until(lambda: len([raw for raw in raws if not raw.transport.is_closing()]) == 1)
+        await connected(a)
+        for raw in raws:
+            raw.transport.abort()
+
+
+@needs("sockets")
+async def test_peer_that_answers_nothing_is_hung_up_on():
+    a = Side(Listen(HOST, free_port()))
+    async with a.link:
+        raw, _ = await shaken(a.link.carrier.port, keepalive=20)
+        await connected(a)
+        await until(raw.transport.is_closing)
+        assert not a.link.connected and isinstance(a.link.error, asyncio.TimeoutError)
+
+
+@needs("sockets")
+async def test_strangers_do_not_keep_a_peer_out():
+    # There are always more of them than places; some say hello.
+    quiet()
+    a, connect = await raw()
+    a.link.GREETING = 60
+
+    async def crowd():
+        ends = []
+        while True:
+            ends.append(await connect())
+            if len(ends) % 2:
+                ends[-1][1].write(b"\x12\x01\x01" + bytes(16))
+                await ends[-1][1].drain()
+            if len(ends) > 8:
+                await closed(ends.pop(0)[1])
+            await asyncio.sleep(0.005)
+
+    task = asyncio.create_task(crowd())
+    await until(lambda: a.link.refused > 4)
+    assert len(a.link._strangers) <= 4
+    b = Side(Tcp(HOST, a.link.carrier.port))
+    async with b.link:
+        for _ in range(3):
+            await connected(a, b)
+            b.link._conn.transport.abort()
+            await until(lambda: not (a.link.connected or b.link.connected))
+    task.cancel()
+    await a.link.close()
+
+
+@needs("sockets")
+async def test_link_goes_on_after_every_exception_of_its_carrier():
+    class Odd(Tcp):
+        left = []
+
+        async def open(self, factory):
+            if self.left:
+                raise self.left.pop(0)
+            await super().open(factory)
+
+    reports = quiet()
+    port = free_port()
+    a = Side(Listen(HOST, port))
+    b = Side(Odd(HOST, port))
+    async with a.link:
+        for er in (
+            OSError(5),
+            MemoryError(),
+            ValueError(),
+            RuntimeError(),
+            UnicodeError(),
+            KeyError(),
+        ):
+            for n in (1, 3):
+                b.link.carrier.left = [er] * n
+                reports.clear()
+                async with b.link:
+                    await until(lambda: b.link.error is er or b.link.connected)
+                    await connected(a, b)
+                    assert reports == ([] if isinstance(er, OSError) else [er])
+                await until(lambda: not a.link.connected)
+
+
+@needs("sockets")
+async def test_exception_at_any_step_costs_that_connection_only():
+    # Each of these fails at its first to sixth call, at one end or both.
+    steps = "_met _meet _state _up _begin _attend _take _message _learn _acknowledge _pump _got"
+    quiet()
+    for name in steps.split():
+        for first in range(0, 6, 1 if not MICROPYTHON else 2):
+            a, b = pair(window=3)
+            for side, n in ((a, first), (b, first + 2)):
+                fail(side.link, name, n)
+            async with a.link, b.link:
+                await connected(a, b)
+                for i in range(5):
+                    await a.send("a", i)
+                    await b.send("b", i)
+                await drained(a, b)
+                # The message at which it failed is lost, and no other.
+                assert len(b.got) >= 4 and len(a.got) >= 4, (name, first, a.got, b.got)
+                for side in a, b:
+                    for letter, found in by_topic(side.got).items():
+                        assert found == sorted(found), (name, first, found)
+                assert not a.link._strangers
+
+
+def fail(link, name, n):
+    def fails(*args):
+        nonlocal n
+        n -= 1
+        if n == -1:
+            raise MemoryError
+        return method(*args)
+
+    method = getattr(link, name)
+    setattr(link, name, fails)
 
 
 async def raw():
@@ -585,6 +1047,13 @@ async def test_peer_that_breaks_the_rules_is_refused():
                 b"\x08\0\0\0\0\0\xffshort",
                 b"\x08\0\0\0\0\0\x01#x",
                 b"\x08\0\0\0\0\0\x01\xffx",
+                b"\x08\0\0\0\0\0\x03\xed\xa0\x80x",  # a surrogate
+                b"\x08\0\0\0\0\0\x02\xc1\x81x",  # overlong forms
+                b"\x08\0\0\0\0\0\x03\xe0\x9f\xbfx",
+                b"\x08\0\0\0\0\0\x04\xf0\x8f\xbf\xbfx",
+                b"\x08\0\0\0\0\0\x04\xf4\x90\x80\x80x",  # no character
+                b"\x08\0\0\0\0\x01\x01t\xed\xbf\xbf",
+                b'\x08\0\0\0\0\x02\x01t"\xed\xbf\xbf"',
                 b"\x08\0\0\0\0\x01\x01t\xff",
                 b"\x08\0\0\0\0\x02\x01t{",
                 b"\x08\0\0\0\0\x03\x01tx",
@@ -640,6 +1109,7 @@ async def test_flood_from_a_peer_takes_no_memory():
             assert gc.mem_alloc() - before < 40000, gc.mem_alloc() - before
     sub.close()
     # Retained topics are kept up to a number.
+    reports = quiet()
     c, d = pair()
     async with c.link, d.link:
         await connected(c, d)
@@ -649,6 +1119,7 @@ async def test_flood_from_a_peer_takes_no_memory():
             d.broker.publish("r/%d" % i, i, retain=True)
         await drained(d)
         assert len(c.broker.retained()) == 256 and len(c.got) == 300
+        assert c.link.dropped == 44 and len(reports) == 1 and "256" in str(reports[0])
 
 
 # Its life

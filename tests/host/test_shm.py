@@ -556,7 +556,7 @@ def test_line_that_loses_bytes_shares_nothing():
                 await other.connected()
                 await other.send(payload)
             await until(lambda: got == [bytes(MB), b"small"])
-            assert not other.link.shared and not one.link._key
+            assert not other.link.shared and not one.link._own
 
     run(main)
 
@@ -571,7 +571,7 @@ def test_wrong_secret_learns_nothing():
                 writer.write_eof()
                 assert len(await asyncio.wait_for(reader.read(), 10)) in (0, 18)  # a challenge
                 writer.close()
-                assert maps() == (0, 0) and not side.link._key
+                assert maps() == (0, 0) and not side.link._own
 
     run(main)
 
