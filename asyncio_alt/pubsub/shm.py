@@ -270,7 +270,9 @@ class SharedLink(Link):
             elif kind == _SEGMENT and n == 13:
                 return self._attach(conn, view[1:])
             elif kind == _ATTACHED and n == 2 and self._offered:
-                return self._attached(view[1])
+                # Of a peer that has shown no memory of its own it is not believed. One that has
+                # sent its segment before this.
+                return self._attached(view[1] and self._peer_segment)
             elif kind == _SHARED:
                 return self._take_shared(conn, view)
         return super()._take(conn, view)

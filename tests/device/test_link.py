@@ -560,9 +560,10 @@ async def test_link_that_another_has_used_agrees_with_its_peer_again():
                     await a.send("c", i)
                     await c.send("c", i)
                 await drained(a, c)
+            await until(lambda: not a.link.connected)
             b.link.carrier.port = port
             refused = a.link.refused + b.link.refused
-            await connected(b)
+            await connected(a, b)
             await a.send("a", "again")
             await b.send("b", "again")
             await drained(a, b)
@@ -860,7 +861,7 @@ async def test_exception_at_any_step_costs_that_connection_only():
                 for side in a, b:
                     for letter, found in by_topic(side.got).items():
                         assert found == sorted(found), (name, first, found)
-                assert not a.link._strangers
+                await until(lambda: not a.link._strangers)
 
 
 def fail(link, name, n):
@@ -1024,6 +1025,39 @@ async def test_silence_and_floods_before_the_handshake():
         await drained(a)
         assert b.got == [("secret/topic", b"secret payload")]
     await a.link.close()
+
+
+class Parks(FramedProtocol):
+    # What it parks a frame for is done at once.
+    async def note(self, frame):
+        frames.append(frame)
+
+    def frame_received(self, view):
+        return self.note(bytes(view))
+
+
+frames = []
+
+
+@needs("sockets")
+async def test_frame_that_is_parked_for_no_time():
+    frames.clear()
+    port = free_port()
+    ends = Parks(), Parks()
+    server = await Listen(HOST, port).open(lambda: ends[0])
+    await Tcp(HOST, port).open(lambda: ends[1])
+    await until(lambda: ends[0].transport)
+    for end in ends:
+        end.start_dispatch()
+    sent = [bytes((i,)) for i in range(20)]
+    for frame in sent:
+        ends[1].send_frame(frame)
+        if frame[0] % 3 == 0:
+            await asyncio.sleep(0.001)
+    await until(lambda: frames == sent)
+    for end in ends:
+        end.transport.abort()
+    server.close()
 
 
 class Rude(Side):

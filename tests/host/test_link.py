@@ -3,13 +3,18 @@
 import ast
 import asyncio
 import base64
+import contextlib
+import math
+import multiprocessing
 import os
 import re
+import shutil
 import socket
 import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 from types import NoneType
 
 import pytest
@@ -104,6 +109,19 @@ KINDS = [
     None,
     [1, ["a"]],
     {"k": [1.25]},
+    "\U0001f600",
+    {"\U0001f600": ["\U0001f600\u20ac", 'q"\\\n\x01\x7f']},
+    float("inf"),
+    [float("-inf"), {"": {"": "nan"}}],
+    {"": "nan"},
+    1.0,
+    -0.0,
+    1e22,
+    1e300,
+    5e-324,
+    0.1 + 0.2,
+    [1 / 3, 2**63, 10**40],
+    [{"n": n} for n in range(50)],
 ]
 
 
@@ -173,12 +191,31 @@ def test_with_micropython(tmp_path, calls, loop, safe):
             await broker.publish_wait("to/end", 0)
             await link.drain()
             counts = await child.result()
-        assert got == [*sent, 5] and [type(p) for p in got[:11]] == [type(p) for p in KINDS]
+        assert got == [*sent, 5] and repr(got[: len(KINDS)]) == repr(KINDS)
         assert counts == f"{len(sent) + 2} {len(sent) + 1} 0 0\n"
         assert broker.retained() == [("from/kept", 5)]
         assert not link.dropped and not link.refused
 
     pytest.importorskip(loop).run(main())
+
+
+@CALLS
+def test_nan_goes_to_micropython_and_back(tmp_path, calls):
+    async def main():
+        carrier, broker, link = joined(free_port(), calls)
+        got = []
+        broker.subscribe_call("from/#", lambda topic, payload: got.append(payload))
+        async with Child(tmp_path, carrier) as child, link:
+            await asyncio.wait_for(link.wait_connected(), 10)
+            sent = [math.nan, [1, math.nan, {"t": math.nan, "": math.inf}], {"": math.nan}]
+            for payload in sent:
+                await broker.publish_wait("to/data", payload)
+            await broker.publish_wait("to/end", 0)
+            await link.drain()
+            assert await child.result() == "4 3 0 0\n"
+        assert repr(got) == repr(sent)
+
+    asyncio.run(main())
 
 
 @CALLS
@@ -275,6 +312,138 @@ def test_connection_ends_once_when_a_write_fails_as_soon_as_there_is_room():
         assert ends and got == [1, 2] and not told, (ends, got, told, sender.dropped)
 
     asyncio.run(main())
+
+
+def test_places_go_to_those_of_whom_there_are_few():
+    """Those of one address make room for one another, not for a peer of another address."""
+
+    async def main():
+        port = free_port()
+        link = Link(Broker(), Listen("127.0.0.1", port), secret=b"secret")
+        async with link:
+            peer = None
+            while not peer:
+                with contextlib.suppress(OSError):
+                    peer = await asyncio.open_connection("127.0.0.1", port)
+                await asyncio.sleep(0.01)
+            crowd = []
+            for _ in range(40):
+                crowd.append(
+                    await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+                )
+            while link.refused < 37:
+                await asyncio.sleep(0.01)
+            peer[1].write(b"\x12\x01\x01" + bytes(16))
+            assert len(await asyncio.wait_for(peer[0].readexactly(18), 5)) == 18
+            for _, writer in [*crowd, peer]:
+                writer.close()
+
+    asyncio.run(main())
+
+
+def test_loops_of_two_threads():
+    """Each has its brokers and links, at the same time."""
+
+    async def main(found):
+        port = free_port()
+        brokers = Broker(), Broker()
+        sub = brokers[1].subscribe("t", policy="block")
+        links = [
+            Link(brokers[0], Listen("127.0.0.1", port), ["t"], secret=b"secret"),
+            Link(brokers[1], Tcp("127.0.0.1", port), [], ["t"], secret=b"secret"),
+        ]
+        links[1].BACKOFF = 0.01, 0.05
+        async with links[0], links[1]:
+            await asyncio.wait_for(links[0].wait_connected(), 10)
+            for i in range(300):
+                await brokers[0].publish_wait("t", [i])
+                found.append((await asyncio.wait_for(sub.get(), 10))[1])
+
+    found = [], [], []
+    threads = [threading.Thread(target=asyncio.run, args=(main(each),)) for each in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == ([[i] for i in range(300)],) * 3
+
+
+def test_link_that_is_started_on_both_sides_of_a_fork():
+    """The peer takes them for two."""
+    port = free_port()
+    link = Link(Broker(), Tcp("127.0.0.1", port), ["t"], secret=b"secret")
+
+    async def send(payload):
+        async with link:
+            await asyncio.wait_for(link.wait_connected(), 10)
+            await link._broker.publish_wait("t", payload)
+            await link.drain()
+
+    async def main():
+        broker = Broker()
+        sub = broker.subscribe("t")
+        async with Link(broker, Listen("127.0.0.1", port), [], ["t"], secret=b"secret") as peer:
+            process = multiprocessing.get_context("fork").Process(
+                target=lambda: asyncio.run(send("child"))
+            )
+            process.start()
+            assert await asyncio.wait_for(sub.get(), 10) == ("t", "child")
+            child = peer._peer
+            while process.is_alive():
+                await asyncio.sleep(0.01)
+            await send("parent")
+            assert await asyncio.wait_for(sub.get(), 10) == ("t", "parent")
+            assert peer._peer != child and not peer.refused
+
+    asyncio.run(main())
+
+
+EAGER = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+scope = {{}}
+for file in {files!r}:
+    exec(compile(open(file).read(), file, "exec"), scope)
+
+async def main(test):
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+    await test()
+
+for name in {names!r}:
+    asyncio.run(main(scope[name]))
+    print(name)
+"""
+
+
+def test_eager_tasks():
+    """The same with a task factory that runs a coroutine at once."""
+    python = eager_python()
+    if not python:
+        pytest.skip("no Python of 3.12 or later")
+    names = [
+        "test_payloads_of_every_kind_arrive_as_they_were",
+        "test_slow_far_end_raises_the_near_rating",
+        "test_message_that_waits_survives_its_connection",
+        "test_cuts_acknowledge_nothing_that_nobody_took",
+        "test_link_that_another_has_used_agrees_with_its_peer_again",
+        "test_exception_at_any_step_costs_that_connection_only",
+        "test_close_leaves_nothing",
+        "test_frame_that_is_parked_for_no_time",
+    ]
+    files = [str(DEVICE / "harness.py"), str(FILE)]
+    script = EAGER.format(root=str(ROOT), files=files, names=names)
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == names, done.stderr
+
+
+def eager_python():
+    """Return a Python that has eager tasks; None if there is none."""
+    if sys.version_info >= (3, 12):
+        return sys.executable
+    for name in ("python3.13", "python3.12"):
+        found = shutil.which(name)
+        if found and not subprocess.run([found, "-c", ""], capture_output=True).returncode:
+            return found
 
 
 def test_example():

@@ -17,7 +17,9 @@ from struct import pack
 
 import pytest
 
-from asyncio_alt.pubsub import Broker, Listen, Tcp, messages, shm
+from asyncio_alt.pubsub import Broker, FramedProtocol, Listen, Tcp, messages, shm
+from asyncio_alt.pubsub.handshake import answer as answer_call
+from asyncio_alt.pubsub.handshake import call
 from asyncio_alt.pubsub.shm import SharedLink
 from tests.host.test_link import DEVICE, FILE, KINDS, Child, free_port
 from tools.bootstrap import ROOT
@@ -669,10 +671,61 @@ def test_segments_that_are_none_are_not_attached(tmp_path):
             (os.getpid(), memfd(bytes(PAGESIZE)), PAGESIZE, PAGESIZE),  # another key
             (os.getpid(), good, PAGESIZE + 1, 2 * PAGESIZE),  # larger than it is
             (os.getpid(), good, PAGESIZE, PAGESIZE - 1),  # larger than it may be
+            (os.getpid(), good, 0, PAGESIZE),  # for mmap() that is all there is
+            (os.getpid(), good, 15, PAGESIZE),
         ):
             with pytest.raises((OSError, ValueError)):
                 shm._attach(pid, fd, size, most, key)
         assert (open_files("/memfd:t "), open_files(str(tmp_path))) == (3, 2)
+
+
+@pytest.mark.parametrize("calls", [True, False], ids=["it calls", "the peer calls"])
+def test_what_this_end_says_proves_nothing_of_the_peer(calls):
+    """A peer that is elsewhere sends all back: it attaches nothing, and is not believed."""
+
+    class Mirror(FramedProtocol):
+        lossy = False
+
+        def send(self, frame, rest=b""):
+            self.send_frame(frame, rest)
+
+        def frame_received(self, view):
+            if view[0] == 9 and len(view) > 3 or view[0] == 13:
+                self.send_frame(bytes(view))
+                heard.append(view[0])
+            if view[0] == 13:
+                self.send_frame(b"\x0e\1")
+            if view[0] in (8, 14, 15):
+                heard.append((view[0], view[1] if view[0] == 14 else 0))
+
+    async def main():
+        mirror = Mirror(16 * MB)
+        carrier = (Listen if calls else Tcp)(LOCAL, free_port())
+        side = Side((Tcp if calls else Listen)(LOCAL, carrier.port))
+        # As a mirror it has the other's session, too.
+        state = pack("<8s8sHHIHI", bytes(8), bytes(8), 0, 0, 16 * MB, 16, 60000)
+        async with side:
+            while not mirror.transport:
+                with contextlib.suppress(OSError):
+                    server = await carrier.open(lambda: mirror)
+                await asyncio.sleep(0.01)
+            await (answer_call if calls else call)(
+                mirror, b"secret", lambda: side.link._session + state[8:]
+            )
+            mirror.start_dispatch()
+            await side.connected()
+            await until(lambda: (14, 0) in heard)
+            assert heard[:2] == [9, 13]
+            await side.send(bytes(MB))
+            await until(lambda: (8, 0) in heard)
+            assert not side.link.shared and not side.link._peer_segment
+            assert not side.link._segment
+            mirror.transport.abort()
+            if server:
+                server.close()
+
+    heard = []
+    run(main)
 
 
 def test_segment_cannot_be_cut_off():
