@@ -109,7 +109,10 @@ def _plain(value, deep):
     if not deep and isinstance(value, (list, tuple, dict)):
         raise ValueError("payload: lists and dicts that are too deep in one another")
     if isinstance(value, (list, tuple)):
-        return [_plain(v, deep - 1) for v in value]
+        plain = []  # no comprehension, which takes as much of the stack again
+        for v in value:
+            plain.append(_plain(v, deep - 1))
+        return plain
     if not isinstance(value, dict):
         _wrong()
     plain = {}
@@ -141,6 +144,6 @@ def _back(value):
         for key in value:
             value[key] = _back(value[key])
     elif isinstance(value, list):
-        for i, v in enumerate(value):
-            value[i] = _back(v)
+        for i in range(len(value)):
+            value[i] = _back(value[i])
     return value

@@ -28,13 +28,18 @@ from tools.targets.unix import micropython
 DEVICE = ROOT / "tests" / "device"
 FILE = DEVICE / "test_link.py"
 TREE = ast.parse(FILE.read_text())
-NAMES = [n.name for n in TREE.body if getattr(n, "name", "").startswith("test_")]
+NAMES = [
+    (file, node.name)
+    for file in (FILE, DEVICE / "test_codec.py")
+    for node in ast.parse(file.read_text()).body
+    if getattr(node, "name", "").startswith("test_")
+]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_on_cpython(name):
+@pytest.mark.parametrize("file, name", NAMES, ids=[name for _, name in NAMES])
+def test_on_cpython(file, name):
     scope = {}
-    for file in (DEVICE / "harness.py", FILE):
+    for file in (DEVICE / "harness.py", file):
         exec(compile(file.read_text(), file, "exec"), scope)
     scope["_run"](scope[name])
 
