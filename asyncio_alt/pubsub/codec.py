@@ -67,12 +67,18 @@ def encode(payload):
         return 0, payload
     if isinstance(payload, str):
         return 1, to_utf8(payload)
-    if payload is not None and not isinstance(payload, _JSON):
+    if payload is None or isinstance(payload, int) and not abs(payload) >> _BITS:
+        return 2, _dumps(payload).encode()
+    return _encode(payload)
+
+
+def _encode(payload):
+    if not isinstance(payload, _JSON):
         _wrong()
     try:
         text = _dumps(payload)
         # MicroPython writes anything, and compares without a look at the stack.
-        if _single(payload) or (
+        if (
             len(text) < _LONG
             and text.count("[") + text.count("{") <= _SIMPLE
             and json.loads(text) == payload
@@ -91,28 +97,23 @@ def _wrong():
     raise TypeError("payload: a link carries bytes, str, and what JSON knows")
 
 
-def _single(value):
-    # Whether JSON has it, and it is no list or dict. ValueError if it is too long.
-    if isinstance(value, float):
-        return value - value == 0  # it is not of nan or inf
-    if isinstance(value, int) and abs(value) >> _BITS:
-        raise ValueError("payload: an int of more than %d bits" % _BITS)
-    return value is None or isinstance(value, (int, bool, str))  # MicroPython's bool is no int
-
-
 def _plain(value, deep):
     # A value in terms of JSON: {"": "nan"} is that float, {"": {...}} the dict {...}.
-    if _single(value):
+    if value is None or isinstance(value, (str, bool)):  # MicroPython's bool is no int
+        return value
+    if isinstance(value, int):
+        if abs(value) >> _BITS:
+            raise ValueError("payload: an int of more than %d bits" % _BITS)
         return value
     if isinstance(value, float):
-        return {"": str(value)}
+        return value if value - value == 0 else {"": str(value)}
     if not deep and isinstance(value, (list, tuple, dict)):
         raise ValueError("payload: lists and dicts that are too deep in one another")
     if isinstance(value, (list, tuple)):
-        plain = []  # no comprehension, which takes as much of the stack again
-        for v in value:
-            plain.append(_plain(v, deep - 1))
-        return plain
+        items = []  # no comprehension, which takes as much of the stack again
+        for item in value:
+            items.append(_plain(item, deep - 1))
+        return items
     if not isinstance(value, dict):
         _wrong()
     plain = {}
