@@ -11,5 +11,9 @@ class Problem(Exception):
     """Something the user can put right: the command line prints it as one line."""
 
 
+class WrongArgument(Problem):
+    """An argument of the command line is wrong; the text names it."""
+
+
 class Unavailable(Problem):
     """Something that is needed is not on this machine and cannot be fetched; tests skip then."""

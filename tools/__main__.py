@@ -1,11 +1,17 @@
 """Reads the command line and runs the one tool it names."""
 
+import os
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    # Until it has begun: there is nothing yet to put away.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
 import argparse
 import importlib
-import signal
 import sys
 
-from tools import Problem, bootstrap
+from tools import WrongArgument, bootstrap, ending
 
 # A tool is tools/<name>.py, with "_" for "-", that has add_arguments(parser) and
 # main(args) -> exit code.
@@ -34,9 +40,16 @@ TOOLS = {
 }
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message):
+        raise WrongArgument(f"{message} ({self.prog} --help tells more)")
+
+
 def main(argv):
     """Run the tool argv[0] with the arguments that follow; return the exit code."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="python3 -m tools",
         description="What a developer or a user of asyncio_alt does on a PC.",
         epilog="\n".join(["tools:"] + [f"  {name:10}{text}" for name, text in TOOLS.items()]),
@@ -51,7 +64,7 @@ def main(argv):
 
     bootstrap.enter(argv)
     tool = importlib.import_module("tools." + name.replace("-", "_"))
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python3 -m tools {name}",
         description=tool.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -65,16 +78,5 @@ def main(argv):
     return tool.main(args)
 
 
-def _terminate(signum, frame):
-    # Ends like Ctrl-C: through every `finally`, so that nothing it started is left running.
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except Problem as problem:
-        sys.exit(f"error: {problem}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(ending.run(main, sys.argv[1:]))

@@ -1,0 +1,138 @@
+"""How a command ends: with one line that says what is wrong, or silently if nobody reads.
+
+Exit codes: 1 the command has failed, 2 an argument is wrong, 130 Ctrl-C, 141 nobody reads.
+"""
+
+import errno
+import os
+import select
+import signal
+import stat
+import sys
+import threading
+
+from tools import Problem, WrongArgument
+from tools.screen import escaped, without_password
+
+_PATIENCE = 1  # seconds to wait for who reads, after Ctrl-C
+_FILES = {  # errors that the user can put right
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR),
+    *(errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    *(errno.EIO, errno.EMFILE, errno.ENFILE, errno.ETXTBSY),
+}
+
+
+class Over(KeyboardInterrupt):
+    """Its time is over while nobody takes what it writes: it ends with the code 0."""
+
+
+def run(main, argv) -> int:
+    """Return the exit code of main(argv), which may raise Problem or KeyboardInterrupt."""
+    _open_missing()
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is behind a shell's &
+        signal.signal(signal.SIGINT, _interrupt)
+    for fd in 1, 2:
+        if _is_pipe(fd):
+            threading.Thread(target=_watch, args=(fd,), daemon=True).start()
+    patience = None
+    try:
+        code = main(argv)
+    except WrongArgument as wrong:
+        code = _say(wrong, 2)
+    except Problem as problem:
+        code = _say(problem, 1)
+    except KeyboardInterrupt as end:
+        code = 0 if isinstance(end, Over) else 141 if _closed() else 130
+        patience = _PATIENCE
+        _show_cursor()
+    except SystemExit as end:
+        code = 141 if _closed() else end.code
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and _closed():
+            code = 141
+        elif error.errno in _FILES:
+            where = f"{error.filename}: " if error.filename else "cannot write: "
+            code = _say(f"{where}{error.strerror}", 1)
+        else:
+            raise
+    # From here on an end is an end.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    flushed = threading.Thread(target=_flush, args=(found := [],), daemon=True)
+    flushed.start()
+    flushed.join(patience)
+    if flushed.is_alive():  # nobody takes it
+        os._exit(code)
+    if found:
+        code = 141 if _closed() else _say(f"cannot write: {found[0].strerror}", 1)
+    return code
+
+
+def _interrupt(signum, frame):
+    # Through every `finally`, so that nothing it started is left running.
+    raise KeyboardInterrupt
+
+
+def _open_missing():
+    # What is closed would be opened as another file.
+    for fd in 0, 1, 2:
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdin = sys.stdin or open(0, closefd=False)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)
+    for stream in sys.stdout, sys.stderr:
+        stream.reconfigure(errors="backslashreplace")  # not all encodings have all characters
+
+
+def _is_pipe(fd):
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _hung_up(fd, ms):
+    poll = select.poll()
+    poll.register(fd, select.POLLERR | select.POLLHUP)
+    return bool(poll.poll(ms))
+
+
+def _watch(fd):
+    # Ends the command when nobody reads any more, also if it says nothing.
+    while not _hung_up(fd, None):
+        pass
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+
+
+def _closed():
+    return any(_is_pipe(fd) and _hung_up(fd, 0) for fd in (1, 2))
+
+
+def _say(problem, code):
+    # Parts of it may be what others have written; only a Problem of the tools has more lines.
+    lines = [str(problem)] if isinstance(problem, WrongArgument) else str(problem).split("\n")
+    text = "\n".join(escaped(without_password(line)) for line in lines)
+    try:
+        print(f"error: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        pass  # nobody reads it
+    return code
+
+
+def _show_cursor():
+    # Ctrl-C may have come between hiding it and what shows it again.
+    if "rich.console" in sys.modules and sys.stdout.isatty():
+        sys.modules["rich.console"].Console().show_cursor()
+
+
+def _flush(found):
+    for stream in sys.stdout, sys.stderr:
+        try:
+            stream.flush()
+        except OSError as error:
+            found.append(error)
+            # What is left of it would be tried again at the end of Python.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            stream.flush()
