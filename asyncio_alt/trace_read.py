@@ -136,7 +136,10 @@ def _ended(run, end, seen):
 
 def name(task):
     """The name (str) of the coroutine that the Task task runs."""
-    text = repr(task.coro)
+    try:
+        text = repr(task.coro)
+    except Exception:  # a class of the program's own
+        text = "'" + type(task.coro).__name__
     return text.split("'")[1] if "'" in text else text[1:].split(" ")[0]
 
 
@@ -173,7 +176,7 @@ def dump():
             continue
         if task not in ids:
             ids[task] = len(ids) + 1
-            print("#TRACE task", ids[task], name(task))
+            print("#TRACE task", ids[task], repr(name(task)))  # which may be anything
         if what == "run":
             print("#TRACE run", begin, length, ids[task], str(why).replace(" ", "-"), late)
         else:

@@ -7,10 +7,10 @@ events than the ring holds. Ctrl-C ends it, as does --seconds.
 
 import json
 
-from rich.console import Console
 from rich.live import Live
 
-from tools import Problem, trace
+from tools import Problem, arguments, trace
+from tools.screen import console, escaped, print_line
 
 # Runs on the target beside the script; the names in capitals are put in.
 _WATCH = """
@@ -21,18 +21,18 @@ async def watch():
     while not MS or n < MS:
         await asyncio_alt.sleep_ms(PERIOD)
         n += PERIOD
-        print("#TOP", json.dumps(asyncio_alt.trace.stats()))
+        print(MARK, json.dumps(asyncio_alt.trace.stats()))
         asyncio_alt.trace.start(SIZE, THRESHOLD)
     raise Over
 """
-_DAY = 86400
+_MOST = 2**53  # us
 
 
 def add_arguments(parser):
     trace.add_run_arguments(parser)
     parser.add_argument(
         "--period",
-        type=float,
+        type=arguments.real(0.001, arguments.DAY),
         default=1,
         metavar="S",
         help="how often it is brought up to date, in seconds (default: 1)",
@@ -40,27 +40,30 @@ def add_arguments(parser):
 
 
 def main(args):
-    console = Console()
+    screen = console()
     period = max(1, int(args.period * 1000))
     source = trace.driver(args, _WATCH, SIZE=500, PERIOD=period, WATCHED=True, DUMPED=False)
     blocked = []
     stats = None
-    with Live(console=console, auto_refresh=False) as live:
+    with Live(console=screen, auto_refresh=False) as live:
 
         def show():
-            live.update(_table(stats, period, blocked), refresh=True)
+            live.update(_table(stats, period, blocked, screen), refresh=True)
 
         def tell(line):
             nonlocal stats
             if found := trace.named(line):
                 blocked.append(found)
-            elif line.startswith("#TOP "):
-                stats = json.loads(line[5:])
+                del blocked[:-1000]
+                return
+            line, mark, told = line.partition(trace.MARK)
+            if line:  # what the script has printed without a line end is ahead of the mark
+                print_line(screen, line)
+            if mark and (read := _read(told)):
+                stats = read
                 show()
-            else:
-                console.print(line, end="", markup=False, highlight=False)
 
-        result = trace.run(args, source, _DAY, tell)
+        result = trace.run(args, source, 2 * arguments.DAY, tell)
         if stats:
             show()  # what blocked is told on another pipe, which may be behind
     if not result.ok:
@@ -68,8 +71,25 @@ def main(args):
     return 0
 
 
-def _table(stats, period, blocked):
+def _read(text):
+    """Return what stats() has returned, None for what is no such thing."""
+    try:
+        stats = json.loads(text)
+        us, sleep, tasks = (stats[key] for key in ("us", "sleep", "tasks"))
+        rows = {escaped(name, trace.NAME): tuple(row) for name, row in tasks.items()}
+        numbers = [us, sleep, *(number for row in rows.values() for number in row)]
+        if all(type(n) is int and 0 <= n < _MOST for n in numbers):
+            if all(len(row) == 6 for row in rows.values()):
+                return {"us": us, "sleep": sleep, "tasks": rows}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    return None
+
+
+def _table(stats, period, blocked, screen):
     seen = stats["us"] / 1000
     rows = {**stats["tasks"], "(sleep)": ("", "", stats["sleep"], "", "", "")}
     part = f", {seen:.0f} ms of it seen" if seen < 0.9 * period else ""
-    return trace.table(rows, stats["us"], f"the last {period / 1000:g} s{part}", blocked)
+    title = f"the last {period / 1000:g} s{part}"
+    height = max(1, screen.height - 8)
+    return trace.table(rows, stats["us"], title, blocked, screen.width, height)

@@ -4,33 +4,49 @@ WHERE is mqtt://[USER:PASSWORD@]HOST[:PORT], an MQTT broker; HOST:PORT, a board 
 there; or a serial port such as /dev/ttyACM0, a board whose Link has Serial(uart, calls=False).
 
 In a terminal it shows a table: how often each topic is published, its last value and how old that
-is. Elsewhere it prints a line for each message.
+is; as many topics as there is room for. Elsewhere it prints a line for each message. Control
+characters and line ends are shown as \\\\x1b or \\\\n.
+
+When the connection is lost it says so, and goes on trying. If FILE cannot be written to, it ends.
 """
 
+import argparse
 import asyncio
 import contextlib
+import dataclasses
 import json
+import os
+import re
+import signal
 import sys
 import time
 from collections import deque
 from urllib.parse import unquote, urlsplit
 
-from rich.console import Console
+from rich import box
 from rich.live import Live
 from rich.table import Table
 
 from asyncio_alt.pubsub import Broker, Link, Tcp, matches, mqtt
-from tools import Problem
+from tools import Problem, WrongArgument, arguments, ending
+from tools.screen import console, escaped, without_password
 
 _WINDOW = 5  # seconds that a rate is the mean of
 _JOINED = 5  # seconds in which there must be a connection
+_SENT = 10  # seconds in which the other end must have what is published
+_TOPICS = 10000  # that are kept for the table
+_SHOWN = 200  # characters of a topic or a value in the table
+_NARROW = 50  # columns; a terminal with fewer shows topics and values only
+
+_YEAR = 365 * arguments.DAY
 
 
 def add_arguments(parser):
-    parser.add_argument("where", metavar="WHERE", help="what to join, see above")
+    parser.add_argument("where", metavar="WHERE", type=_where, help="what to join, see above")
     parser.add_argument(
         "--filter",
         action="append",
+        type=_filter,
         metavar="FILTER",
         help="the topics to watch, with + and # as in MQTT; may be given again (default: all)",
     )
@@ -43,74 +59,232 @@ def add_arguments(parser):
         help="publish this; may be given again. Then it ends, unless there is a --filter",
     )
     parser.add_argument("--retain", action="store_true", help="have what is published retained")
-    parser.add_argument("--record", metavar="FILE", help="append each message, as a line of JSON")
+    parser.add_argument(
+        "--record",
+        type=arguments.file,
+        metavar="FILE",
+        help="append each message, as a line of JSON",
+    )
     parser.add_argument("--secret", metavar="TEXT", default="", help="of the board's Link")
-    parser.add_argument("--baud", type=int, default=115200, metavar="N", help="(default: 115200)")
-    parser.add_argument("--seconds", type=float, metavar="N", help="end after N seconds")
+    parser.add_argument(
+        "--baud",
+        type=arguments.count(1, 100_000_000),
+        default=115200,
+        metavar="N",
+        help="(default: 115200)",
+    )
+    parser.add_argument(
+        "--seconds", type=arguments.real(0, _YEAR), metavar="N", help="end after N seconds"
+    )
+
+
+# What is wrong about arguments
+
+
+@dataclasses.dataclass(frozen=True)
+class _Where:
+    shown: str  # without a password
+    host: str = ""  # else it is a serial port
+    port: int = 0
+    mqtt: bool = False
+    user: str | None = None
+    password: str | None = None
+    device: str = ""
+
+
+def _where(text):
+    shown = without_password(text)
+
+    def wrong(why):
+        # Without "@" it may be a password that stands where the port should be.
+        return argparse.ArgumentTypeError(f"invalid value {shown!r}: {why}")
+
+    scheme = re.match("(?i)([a-z][a-z0-9+.-]*)://", text)
+    if scheme and scheme[1].lower() == "mqtt":
+        if "@" not in text and re.search(r"://[^:/\[]*:.*[^0-9]", text):
+            shown = re.sub(r"(://[^:]*:).*", r"\1…", text)
+        try:
+            url = urlsplit(text)
+            port = 1883 if url.port is None else url.port
+        except ValueError:
+            raise wrong("after mqtt:// a host and a port from 1 to 65535 may follow") from None
+        if url.path.strip("/") or url.query or url.fragment:
+            raise wrong("mqtt:// takes a host and a port; in a password / ? # are %2F %3F %23")
+        user, password = (part and unquote(part) for part in (url.username, url.password))
+        host = url.hostname or "127.0.0.1"
+        where = _Where(shown, host, port, True, user, password)
+    elif scheme and scheme[1].lower() not in ("socket", "rfc2217"):
+        raise wrong("it must be mqtt://HOST, HOST:PORT or a serial port")
+    elif scheme or "/" in text or ":" not in text:
+        if not text or "\0" in text:
+            raise wrong("it must be mqtt://HOST, HOST:PORT or a serial port")
+        return _Where(shown, device=text)
+    else:
+        host, _, port = text.rpartition(":")
+        if not (port.isascii() and port.isdecimal()):
+            raise wrong("the port must be a number from 1 to 65535")
+        where = _Where(shown, host.strip("[]"), int(port[:9]))
+    if not 0 < where.port < 65536:
+        raise wrong("the port must be a number from 1 to 65535")
+    try:
+        if not where.host or not where.host.encode("idna") or not where.host.isprintable():
+            raise ValueError
+    except ValueError:
+        raise wrong("invalid name of a host") from None
+    return where
+
+
+def _filter(text):
+    try:
+        text.encode()
+        matches(text, "x")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: {error}") from None
+    return text
+
+
+def _check_topic(topic, where):
+    try:
+        size = len(topic.encode())
+        matches("#", topic)
+    except ValueError as error:
+        raise WrongArgument(f"argument --publish: invalid topic {topic[:99]!r}: {error}") from None
+    if not where.mqtt and size > 255:
+        raise Problem(f"--publish {topic[:99]}…: not sent: a link takes topics of 255 bytes")
 
 
 def main(args):
     filters = args.filter or ([] if args.publish else ["#"])
-    for name, topics in ("--filter", filters), ("--publish", [t for t, _ in args.publish]):
-        for topic in topics:
-            try:
-                matches(topic, "x") if name == "--filter" else matches("#", topic)
-            except ValueError as error:
-                raise Problem(f"{name} {topic}: {error}") from None
+    for topic, _ in args.publish:
+        _check_topic(topic, args.where)
     with contextlib.ExitStack() as stack:
         record = None
         if args.record:
-            try:
-                record = stack.enter_context(open(args.record, "a", encoding="utf-8"))
-            except OSError as error:
-                raise Problem(f"{args.record}: {error.strerror}") from None
-        asyncio.run(_run(args, filters, record))
+            # Without a buffer, so that the file ends with a whole line.
+            record = stack.enter_context(open(args.record, "ab", buffering=0))
+        try:
+            asyncio.run(_run(args, filters, record))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
     return 0
+
+
+class _Output:
+    """Ends the main task: for Ctrl-C, when the time is over, when the output takes no more.
+
+    Signals do that, as the loop stands still while nobody takes what is written.
+    """
+
+    def __init__(self, seconds):
+        self.end = asyncio.Event()
+        self.problem = None  # why it cannot go on
+        self.shut = False
+        self._writing = False
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+
+    def __enter__(self):
+        self._before = {
+            signal.SIGALRM: signal.signal(signal.SIGALRM, self._over),
+            signal.SIGTERM: signal.signal(signal.SIGTERM, self._interrupt),
+        }
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *exc):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def start_clock(self):
+        if self._seconds is not None:
+            # Again and again: there may be more writes than one on the way out.
+            signal.setitimer(signal.ITIMER_REAL, max(self._seconds, 0.001), 0.5)
+
+    @contextlib.contextmanager
+    def writing(self):
+        """What is written meanwhile may be broken off."""
+        self._writing = True
+        try:
+            yield
+        except OSError as error:
+            self.fail(error)
+        finally:
+            self._writing = False
+
+    def fail(self, problem):
+        if not self.problem:
+            self.problem = problem
+        self.shut = True
+        self.end.set()
+
+    def _over(self, signum, frame):
+        self._loop.call_soon_threadsafe(self.end.set)
+        if self._writing:
+            self.shut = True
+            raise ending.Over
+
+    def _interrupt(self, signum, frame):
+        if self._writing:
+            self.shut = True
+            raise KeyboardInterrupt
+        self._loop.call_soon_threadsafe(self._task.cancel)
 
 
 async def _run(args, filters, record):
     broker = Broker()
-    seen = Seen(record)
-    if not sys.stdout.isatty():
-        seen.on_message = lambda topic, payload: print(topic, _shown(payload), flush=True)
-    for f in filters:
-        broker.subscribe_call(f, seen.message)
-    send = [topic for topic, _ in args.publish]
-    async with _joined(args, broker, send, filters) as joined:
-        for topic, payload in args.publish:
-            await broker.publish_wait(topic, payload.encode(), args.retain)
-        await joined.drain()
-        if filters:
-            await _watch(seen, joined, args.where, args.seconds)
+    loop = asyncio.get_running_loop()
+    reported = []  # exceptions that nobody else is told of
+
+    def report(loop, context):
+        reported.append(context.get("exception") or context["message"])
+
+    loop.set_exception_handler(report)
+    table = sys.stdout.isatty()
+    with _Output(args.seconds) as output:
+        seen = Seen(output, record and (args.record, record), lines=not table)
+        for f in filters:
+            broker.subscribe_call(f, seen.message)
+        send = [topic for topic, _ in args.publish]
+        async with _joined(args, broker, send, filters) as joined:
+            for topic, payload in args.publish:
+                await _publish(broker, joined, topic, os.fsencode(payload), args.retain, reported)
+            if filters:
+                output.start_clock()
+                watch = _watch_table if table else _watch
+                await watch(seen, joined, args.where.shown, output)
+        if output.problem:
+            raise output.problem
 
 
 @contextlib.asynccontextmanager
 async def _joined(args, broker, send, receive):
     """Join the broker to what args.where names, while the context lasts."""
-    url = urlsplit(args.where)
-    host, _, port = args.where.rpartition(":")
-    if url.scheme == "mqtt":
-        joined = _mqtt(url, broker, send, receive)
+    where = args.where
+    if where.mqtt:
+        joined = _mqtt(where, broker, send, receive)
     else:
-        carrier = Tcp(host, int(port)) if host and port.isdecimal() else _Port(args)
-        joined = Link(broker, carrier, send, receive, secret=args.secret.encode())
+        carrier = _Port(args) if where.device else Tcp(where.host, where.port)
+        joined = Link(broker, carrier, send, receive, secret=os.fsencode(args.secret))
     async with joined:
         try:
             await asyncio.wait_for(_until(lambda: joined.connected), _JOINED)
         except asyncio.TimeoutError:
-            why = f": {joined.error}" if getattr(joined, "error", None) else ""
-            raise Problem(f"no connection to {args.where}{why}") from None
+            raise Problem(f"no connection to {where.shown}{_why(joined)}") from None
         yield joined
 
 
-def _mqtt(url, broker, send, receive):
+def _mqtt(where, broker, send, receive):
     import aiomqtt
 
     client = aiomqtt.Client(
-        url.hostname or "127.0.0.1",
-        url.port or 1883,
-        username=url.username and unquote(url.username),
-        password=url.password and unquote(url.password),
+        where.host,
+        where.port,
+        username=where.user,
+        password=where.password,
+        timeout=_JOINED,
     )
     adapter = mqtt.AioMqtt(client)
     return mqtt.Bridge(
@@ -125,14 +299,19 @@ class _Port:
     lossy = True
 
     def __init__(self, args):
-        self._args = args.where, args.baud
+        self._args = args.where.device, args.baud
 
     async def open(self, factory):
         from serial_asyncio_fast import create_serial_connection
 
         port, baud = self._args
         loop = asyncio.get_running_loop()
-        await create_serial_connection(loop, factory, port, baudrate=baud)
+        try:
+            await create_serial_connection(loop, factory, port, baudrate=baud)
+        except OSError:
+            raise
+        except Exception as error:  # of pyserial and termios, for what is no serial port
+            raise OSError(f"{type(error).__name__}: {error}") from None
 
 
 async def _until(condition):
@@ -140,59 +319,147 @@ async def _until(condition):
         await asyncio.sleep(0.02)
 
 
-class Seen:
-    """What was published, by topic."""
+def _why(joined):
+    """Return ": " and what ended the last connection, "" if that is not known."""
+    error = getattr(joined, "error", None)
+    if error is None:
+        return ""
+    return ": " + escaped(without_password(str(error) or type(error).__name__), _SHOWN)
 
-    def __init__(self, record=None):
+
+async def _publish(broker, joined, topic, payload, retain, reported):
+    """Publish, and wait until the other end has it."""
+    name = "sent" if isinstance(joined, mqtt.Bridge) else "delivered"
+    dropped = joined.out if isinstance(joined, mqtt.Bridge) else joined
+    known = getattr(joined, name), dropped.dropped, len(reported)
+
+    async def sent():
+        await broker.publish_wait(topic, payload, retain)
+        await _until(lambda: (getattr(joined, name), dropped.dropped, len(reported)) != known)
+
+    why = f"the other end has not taken it in {_SENT} s"
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(sent(), _SENT)
+    if getattr(joined, name) > known[0]:
+        return
+    if len(reported) > known[2]:
+        why = escaped(reported[-1], _SHOWN)
+    elif dropped.dropped > known[1]:
+        why = "it is too long for the other end" if joined.connected else "the connection is lost"
+    else:
+        why += _why(joined)
+    raise Problem(f"--publish {escaped(topic, _SHOWN)}: not sent: {why}")
+
+
+class Seen:
+    """What was published, by topic.
+
+    output: an _Output; record: None, or the name of a file and the file, for a line of JSON each;
+    lines: print a line for each message, else keep them for table()
+    """
+
+    def __init__(self, output, record=None, lines=False):
         self.topics = {}  # topic: [count, last payload, times of the last ones]
-        self.on_message = None
+        self.count = 0
+        self._output = output
         self._record = record
+        self._lines = lines
 
     def message(self, topic, payload):
+        if self._output.shut:
+            return
         now = time.time()
+        self.count += 1
+        if self._record:
+            self._write(now, topic, payload)
+        if self._lines:
+            with self._output.writing():
+                print(escaped(topic), escaped(_shown(payload)), flush=True)
+            return
+        if topic not in self.topics and len(self.topics) >= _TOPICS:
+            return
         row = self.topics.setdefault(topic, [0, b"", deque(maxlen=1000)])
         row[0] += 1
         row[1] = payload
         row[2].append(now)
-        if self._record:
-            line = {"time": round(now, 6), "topic": topic, **_fields(payload)}
-            print(json.dumps(line, ensure_ascii=False), file=self._record, flush=True)
-        if self.on_message:
-            self.on_message(topic, payload)
 
-    def table(self, title):
+    def _write(self, now, topic, payload):
+        name, file = self._record
+        line = {"time": round(now, 6), "topic": topic, **_fields(payload)}
+        text = json.dumps(line, ensure_ascii=False, default=repr)
+        if not text.isprintable():
+            text = json.dumps(line, default=repr)
+        data = (text + "\n").encode()
+        try:
+            while data:
+                data = data[file.write(data) :]
+        except OSError as error:
+            self._output.fail(Problem(f"--record {name}: {error.strerror}"))
+
+    def table(self, title, width, height):
+        """Return a table for so many columns and lines."""
         now = time.time()
-        table = Table(title=title)
-        table.add_column("topic")
-        for heading in ("messages", "per s", "age"):
-            table.add_column(heading, justify="right")
+        table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("topic", overflow="fold")
+        if wide := width >= _NARROW:
+            for heading in ("messages", "per s", "age"):
+                table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("last value", overflow="fold")
-        for topic, (count, payload, times) in sorted(self.topics.items()):
+        topics = sorted(self.topics)[: max(1, height - 8)]
+        for topic in topics:
+            count, payload, times = self.topics[topic]
             rate = sum(now - t <= _WINDOW for t in times) / _WINDOW
-            age = f"{now - times[-1]:.1f} s"
-            table.add_row(topic, str(count), f"{rate:.1f}", age, _shown(payload))
+            cells = [str(count), f"{rate:.1f}", f"{now - times[-1]:.1f} s"] if wide else []
+            table.add_row(escaped(topic, _SHOWN), *cells, _start(payload))
+        if more := len(self.topics) - len(topics):
+            plus = "+" if len(self.topics) >= _TOPICS else ""
+            table.caption = f"{more:,}{plus} more topics: --filter chooses"
         return table
 
 
-async def _watch(seen, joined, where, seconds):
-    end = asyncio.Event()
-    if seconds is not None:
-        asyncio.get_running_loop().call_later(seconds, end.set)
-    if not sys.stdout.isatty():
-        await end.wait()
-        return
-    with Live(console=Console(), auto_refresh=False) as live:
-        while not end.is_set():
-            state = "connected" if joined.connected else f"not connected: {joined.error}"
-            queue = joined.out.queued / joined.out.maxlen
-            live.update(seen.table(f"{where}, {state}, backpressure {queue:.0%}"), refresh=True)
+async def _watch(seen, joined, where, output):
+    connected = True
+    while not output.end.is_set():
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(output.end.wait(), 0.2)
+        if joined.connected != connected and not output.end.is_set():
+            connected = joined.connected
+            state = "connected again" if connected else f"not connected{_why(joined)}"
+            print(f"{where}: {state}", file=sys.stderr, flush=True)
+
+
+async def _watch_table(seen, joined, where, output):
+    screen = console()
+    with output.writing():
+        live = Live(console=screen, auto_refresh=False)
+        live.start()
+    try:
+        while not output.end.is_set():
+            state = "connected" if joined.connected else f"not connected{_why(joined)}"
+            title = f"{escaped(where)}, {state}, {seen.count} messages"
+            with output.writing():
+                live.update(seen.table(title, screen.width, screen.height), refresh=True)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(end.wait(), 0.5)
+                await asyncio.wait_for(output.end.wait(), 0.5)
+    finally:
+        with output.writing():
+            live.stop()
 
 
 def _shown(payload):
     fields = _fields(payload)
     return str(fields["payload"]) if "payload" in fields else payload.hex(" ")
+
+
+def _start(payload):
+    """Return the beginning of a payload, as it goes into a table."""
+    if isinstance(payload, bytes) and len(payload) > _SHOWN:
+        start = payload[:_SHOWN]
+        with contextlib.suppress(UnicodeDecodeError):
+            payload.decode()
+            start = start.decode(errors="ignore")
+        return f"{escaped(_shown(start), _SHOWN)}… ({len(payload):,} bytes)"
+    return escaped(_shown(payload), _SHOWN)
 
 
 def _fields(payload):

@@ -10,16 +10,19 @@ program that runs on the board is interrupted; it must have called asyncio_alt.t
 """
 
 import argparse
+import ast
+import collections
 import dataclasses
 import json
 import re
+import secrets
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from tools import Problem, bench, targets
+from tools import Problem, WrongArgument, arguments, bench, targets
+from tools.screen import console, escaped, print_line
 
 # What runs on the target; the names in capitals are put in.
 _HEAD = """
@@ -55,9 +58,14 @@ except Over:
     pass
 finally:
     asyncio_alt.trace.stop()
-    DUMPED and asyncio_alt.trace.dump()
+    if DUMPED:
+        print(MARK)
+        asyncio_alt.trace.dump()
 """
 _MISSING = "#TRACE missing"
+# Ahead of what a tool's own code prints on the target, as a script may print anything. It need not
+# be at the begin of a line.
+MARK = "#" + secrets.token_hex(8) + "#"
 
 # What is asked of a program that runs, which may know the package as asyncio.
 _ATTACHED = """
@@ -66,10 +74,16 @@ for name in ("asyncio_alt", "asyncio"):
     trace = sys.modules.get(name + ".trace")
     if trace:
         trace.stop()
+        print(MARK)
         trace.dump()
         break
 """
 _LIMIT = 60  # seconds that a script may take of itself
+
+_TASKS = 100  # that are drawn, the busiest
+_ROWS = 50  # of a table
+NAME = 60  # characters of a name that are shown
+_NARROW = 60  # columns; a terminal with fewer shows less
 
 LOOP = 0  # stands for the loop among the numbers of tasks
 
@@ -78,7 +92,7 @@ def add_arguments(parser):
     add_run_arguments(parser, nargs="?")
     parser.add_argument(
         "--size",
-        type=_within(16, 100000),
+        type=arguments.count(16, 100000),
         default=500,
         metavar="N",
         help="how many events are kept, 16 bytes each (default: 500)",
@@ -86,7 +100,7 @@ def add_arguments(parser):
     parser.add_argument(
         "-o",
         dest="folder",
-        type=Path,
+        type=arguments.folder,
         default=Path("."),
         metavar="DIR",
         help="where to write (default: here)",
@@ -106,14 +120,14 @@ def add_run_arguments(parser, **script):
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=arguments.real(0, arguments.DAY),
         default=0,
         metavar="S",
         help="end it after that long, by the target's clock (default: when it ends by itself)",
     )
     parser.add_argument(
         "--threshold",
-        type=_within(1, 500000),
+        type=arguments.count(1, 500000),
         default=50,
         metavar="MS",
         help="a task that runs for longer without an await is named (default: 50)",
@@ -126,24 +140,19 @@ def _one_target(text):
     return text
 
 
-def _within(least, most):
-    def number(text):
-        if not least <= int(text) <= most:
-            raise ValueError
-        return int(text)
-
-    return number
-
-
 def main(args):
-    console = Console()
+    screen = console()
     blocked = []
+    dumped = False
 
     def tell(line):
+        nonlocal dumped
         if found := named(line):
             blocked.append(found)
-        if not line.startswith("#TRACE"):
-            console.print(line, end="", markup=False, highlight=False)
+        line, mark, _ = line.partition(MARK)
+        if line and not (dumped and line.startswith("#TRACE")):
+            print_line(screen, line)
+        dumped = dumped or bool(mark)
 
     if args.script:
         title = f"{Path(args.script).name} on {args.target}"
@@ -152,14 +161,16 @@ def main(args):
     else:
         title = f"what ran on {args.target}"
         _only_board(args, "no SCRIPT")
-        result = run(args, _ATTACHED, _LIMIT, tell, resume=True)
-        if result.ok and not result.out:
+        result = run(args, _with_values(_ATTACHED, MARK=MARK), _LIMIT, tell, resume=True)
+        if result.ok and MARK not in result.out:
             raise Problem("the program on the board has not called asyncio_alt.trace.start()")
-    if "#TRACE end" not in result.out:
+    title = escaped(title)
+    text = result.out.rpartition(MARK)[2]
+    if "#TRACE end" not in text:
         raise Problem(
             "it did not end in time: --seconds S ends it" if result.timed_out else why(result)
         )
-    events, lost = parsed(result.out)
+    events, lost = parsed(text)
     if not events:
         raise Problem("no loop of asyncio has run" if result.ok else why(result))
     args.folder.mkdir(parents=True, exist_ok=True)
@@ -167,10 +178,10 @@ def main(args):
     stem.with_suffix(".json").write_text(json.dumps(chrome(events, title), indent=0))
     draw(events, title, args.threshold, stem.with_suffix(".svg"))
     rows, us = sums(events)
-    console.print(table(rows, us, f"the last {us / 1000:.0f} ms", blocked))
-    if lost:
-        console.print(f"{lost} events before these were not kept: --size N keeps more")
-    console.print(f"Written: {stem}.json, {stem}.svg", highlight=False, soft_wrap=True)
+    screen.print(table(rows, us, f"the last {us / 1000:.0f} ms", blocked, screen.width))
+    more = ": --size N keeps more" if lost else ""
+    screen.print(f"{len(events)} events; {lost} events before these were not kept{more}")
+    screen.print(f"Written: {escaped(stem)}.json, {escaped(stem)}.svg", soft_wrap=True)
     return 0 if result.ok else 1
 
 
@@ -183,24 +194,39 @@ def driver(args, watch, **values):
         "THRESHOLD": args.threshold,
         "MS": int(args.seconds * 1000),
         "MISSING": _MISSING,
+        "MARK": MARK,
     }
-    values = {name: repr(value) for name, value in values.items()}
+    text = _HEAD + watch + _TAIL
     if args.script.startswith(":"):
         _only_board(args, args.script)
-        values["SOURCE"] = f"open({args.script[1:]!r}).read()"
+        text = text.replace("SOURCE", f"open({args.script[1:]!r}).read()")
     else:
-        try:
-            values["SOURCE"] = repr(Path(args.script).read_text("utf-8"))
-        except OSError as error:
-            raise Problem(f"{args.script}: {error.strerror}") from None
+        values["SOURCE"] = _source(args.script)
+    return _with_values(text, **values)
+
+
+def _with_values(text, **values):
     names = "|".join(values)
-    text = _HEAD + watch + _TAIL
-    return re.sub(rf"\b({names})\b", lambda found: values[found[0]], text)
+    return re.sub(rf"\b({names})\b", lambda found: repr(values[found[0]]), text)
+
+
+def _source(script):
+    try:
+        return Path(script).read_text("utf-8-sig")
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError:
+        why = "it is not UTF-8"
+    except ValueError as error:  # a 0 in it
+        why = error
+    raise WrongArgument(f"argument SCRIPT: invalid value {script!r}: {why}")
 
 
 def _only_board(args, what):
     if not args.target.startswith("device="):
-        raise Problem(f"{what}: that is for a program on a board, with --target device=PORT")
+        raise WrongArgument(
+            f"argument SCRIPT: {what}: that is for a program on a board, with --target device=PORT"
+        )
 
 
 def run(args, source, timeout, tell, **options):
@@ -210,20 +236,20 @@ def run(args, source, timeout, tell, **options):
     if target.name != "unix":  # which has told of that too
         for line in result.err.splitlines(keepends=True):
             tell(line)
-    if _MISSING in result.out:
+    if not result.ok and _MISSING in result.out.splitlines():
         raise Problem("the board has no asyncio_alt.trace: install asyncio_alt/trace.json too")
     return result
 
 
 def why(result):
     """Return the last line of what it ended with."""
-    return (result.err.strip().splitlines() or ["it has ended without a word"])[-1]
+    return escaped((result.err.strip().splitlines() or ["it has ended without a word"])[-1])
 
 
 def named(line):
     """Return (name of the coroutine, ms) if a line tells of one that blocked, else None."""
-    found = re.match(r"trace: blocked for (\d+) ms by (?:<.* '(.*)'.*>|(.*))", line)
-    return found and (found[2] or found[3], int(found[1]))
+    found = re.match(r"trace: blocked for (\d{1,9}) ms by (?:<.* '(.*)'.*>|(.*))", line)
+    return found and (escaped(found[2] or found[3], NAME), int(found[1]))
 
 
 # What the target prints
@@ -243,24 +269,57 @@ class Event:
 
 
 def parsed(text):
-    """Return the events of what asyncio_alt.trace.dump() has printed, and how many are lost."""
+    """Return the events of what asyncio_alt.trace.dump() has printed, and how many are lost.
+
+    What is not in its format is left out: callbacks print among it, and lines may be damaged.
+    """
     names, events, lost = {}, [], 0
-    for kind, *fields in (line.split()[1:] for line in re.findall(r"^#TRACE .*", text, re.M)):
-        if kind == "begin":
-            lost = int(fields[0])
-        elif kind == "task":
-            names[int(fields[0])] = fields[1]
-        elif kind == "run":
-            begin, length, task, late = (int(fields[i]) for i in (0, 1, 2, 4))
-            reason = "" if fields[3] == "None" else fields[3].replace("-", " ")
-            events.append(Event(kind, begin, length, task, names[task], reason, late))
-        elif kind == "wake":
-            task = int(fields[1])
-            reason = fields[2].replace("-", " ")
-            events.append(Event(kind, int(fields[0]), 0, task, names[task], reason))
-        elif kind != "end":
-            events.append(Event(kind, int(fields[0]), int(fields[1])))
+    for line in re.findall(r"#TRACE (.*)", text):
+        kind, _, rest = line.partition(" ")
+        try:
+            if kind == "begin":
+                lost = _number(rest)
+            elif kind == "task":
+                number, _, name = rest.partition(" ")
+                names[_number(number)] = _name(name)
+            elif kind != "end":
+                events.append(_event(kind, rest.split(), names))
+        except (ValueError, IndexError, KeyError):
+            pass
     return events, lost
+
+
+def _event(kind, fields, names):
+    if kind == "run":
+        begin, length, task, late = (_number(fields[i]) for i in (0, 1, 2, 4))
+        return Event(kind, begin, length, task, names[task], _reason(fields[3]), late)
+    if kind == "wake":
+        task = _number(fields[1])
+        return Event(kind, _number(fields[0]), 0, task, names[task], _reason(fields[2]))
+    if kind in ("poll", "sleep"):
+        return Event(kind, _number(fields[0]), _number(fields[1]))
+    raise ValueError
+
+
+def _number(text):
+    if not re.fullmatch("[0-9]{1,15}", text):
+        raise ValueError
+    return int(text)
+
+
+def _name(text):
+    try:
+        text = str(ast.literal_eval(text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        pass  # a package of before 0.1.0 prints it as it is
+    return escaped(text, NAME)
+
+
+def _reason(text):
+    reason = "" if text == "None" else text.replace("-", " ")
+    if reason.removeprefix("priority ") not in _COLOURS:
+        raise ValueError
+    return reason
 
 
 def sums(events):
@@ -281,18 +340,24 @@ def sums(events):
     )
 
 
-def table(rows, us, title, blocked) -> Table:
-    """Show rows as of sums(), busiest first; blocked: (name, ms) of each run that was too long."""
+def table(rows, us, title, blocked, width=80, height=_ROWS) -> Table:
+    """Show rows as of sums(), busiest first, at most height ones; blocked: (name, ms) of each run
+    that was too long. In a terminal of few columns it has the share of the time only."""
     result = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    result.add_column("coroutine", min_width=12)
-    for column in ("tasks", "runs", "share", "longest", "late", "latest", "blocked"):
+    wide = width >= _NARROW
+    result.add_column("coroutine", min_width=12 if wide else None, overflow="fold")
+    columns = ("tasks", "runs", "share", "longest", "late", "latest", "blocked")
+    for column in columns if wide else ("share",):
         result.add_column(column, justify="right", no_wrap=True)
     times = {}
     for name, ms in blocked:
         times.setdefault(name, []).append(ms)
     for name in times:
         rows.setdefault(name, ("", "", 0, "", "", ""))
-    for name, row in sorted(rows.items(), key=lambda item: -item[1][2]):
+    busiest = sorted(rows.items(), key=lambda item: -item[1][2])
+    if len(busiest) > height:
+        result.caption = f"{len(busiest) - height} more"
+    for name, row in busiest[:height]:
         tasks, runs, total, *lengths = row
         cells = [str(tasks), str(runs), f"{100 * total / max(1, us):.1f} %"]
         cells += [
@@ -300,7 +365,7 @@ def table(rows, us, title, blocked) -> Table:
         ]
         long = times.get(name, ())
         cells.append(f"{len(long)} ×, to {max(long)} ms" if long else "")
-        result.add_row(name, *cells, style="bold red" if long else None)
+        result.add_row(name, *(cells if wide else cells[2:3]), style="bold red" if long else None)
     return result
 
 
@@ -342,8 +407,21 @@ _COLOURS = {
 
 def draw(events, title, threshold, path: Path):
     """Draw a row for each task: its runs, in the colour of why it ran, and thin before it since
-    when it was ready; runs of more than threshold ms are named."""
+    when it was ready; runs of more than threshold ms are named. Of many tasks the busiest."""
     pyplot = bench.figure_style()
+    busy = collections.Counter()
+    for event in events:
+        if event.task != LOOP:
+            busy[event.task] += event.length
+    drawn = {LOOP, *(task for task, _ in busy.most_common(_TASKS))}
+    if len(busy) > _TASKS:
+        title += f"; {len(busy) - _TASKS} tasks more"
+    events = [event for event in events if event.task in drawn]
+    with pyplot.rc_context({"text.parse_math": False}):  # a name may have a $
+        _draw(pyplot, events, title, threshold, path)
+
+
+def _draw(pyplot, events, title, threshold, path):
     threads = list(dict.fromkeys([LOOP, *(event.task for event in events)]))
     names = {LOOP: "loop"} | {event.task: event.name for event in events}
     row = {number: len(threads) - 1 - i for i, number in enumerate(threads)}
