@@ -6,9 +6,8 @@ Markdown, made from the source of asyncio_alt as it is.
 import ast
 import re
 import textwrap
-from pathlib import Path
 
-from tools import Problem
+from tools import Problem, arguments
 from tools.bootstrap import ROOT
 
 _PACKAGE = ROOT / "asyncio_alt"
@@ -16,7 +15,9 @@ _HOUSE = {"SingletonGenerator", "run_until_complete", "ioctl", "remove"}  # publ
 
 
 def add_arguments(parser):
-    parser.add_argument("-o", metavar="FILE", type=Path, help="where to write it (default: print)")
+    parser.add_argument(
+        "-o", metavar="FILE", type=arguments.file, help="where to write it (default: print)"
+    )
 
 
 def main(args):

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import Problem, Unavailable, served, size, source, targets
+from tools import Problem, Unavailable, arguments, served, size, source, targets
 from tools.bootstrap import ROOT, version
 from tools.targets.child import free_port
 
@@ -332,7 +332,9 @@ _FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5
 
 def add_folder(parser, text):
     """Give a tool that measures the option -o for a folder other than benchmarks/."""
-    parser.add_argument("-o", dest="folder", type=Path, default=RESULTS, metavar="DIR", help=text)
+    parser.add_argument(
+        "-o", dest="folder", type=arguments.folder, default=RESULTS, metavar="DIR", help=text
+    )
 
 
 def add_arguments(parser):

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from tools import Problem, Unavailable, source
+from tools import Problem, Unavailable, WrongArgument, arguments, source
 from tools.bootstrap import ROOT
 
 # Debian's packages of what MicroPython has as submodules, for a source without these.
@@ -54,10 +54,16 @@ def add_arguments(parser):
     )
     kind.add_argument("--stock", action="store_true", help="stock asyncio only")
     parser.add_argument("--no-c-tasks", action="store_true", help="without the module _asyncio")
-    parser.add_argument("--heap", type=int, metavar="BYTES", help="the heap's size (qemu only)")
+    parser.add_argument(
+        "--heap",
+        type=arguments.count(16384, 0x400000),
+        metavar="BYTES",
+        help="the heap's size (qemu only)",
+    )
     parser.add_argument(
         "-o",
         dest="output",
+        type=arguments.file,
         metavar="FILE",
         help="copy the firmware there (rp2: what FILE ends with, .uf2, .bin or .elf)",
     )
@@ -65,7 +71,10 @@ def add_arguments(parser):
 
 def main(args):
     if args.heap and args.port != "qemu":
-        raise Problem("--heap: only qemu has a heap of a size to choose")
+        raise WrongArgument("argument --heap: only qemu has a heap of a size to choose")
+    ending = args.output and args.output.suffix
+    if ending is not None and args.port == "rp2" and ending not in (".uf2", ".bin", ".elf"):
+        raise WrongArgument(f"argument -o: {args.output}: rp2 has .uf2, .bin and .elf files")
     begin = time.monotonic()
     firmware = build(
         args.port,
@@ -77,9 +86,7 @@ def main(args):
     )
     if args.output:
         if args.port == "rp2":
-            firmware = firmware.with_suffix(Path(args.output).suffix)
-            if not firmware.exists():
-                raise Problem(f"-o {args.output}: rp2 has .uf2, .bin and .elf files")
+            firmware = firmware.with_suffix(ending)
         firmware = shutil.copy(firmware, args.output)
     print(f"{firmware} ({time.monotonic() - begin:.1f} s)")
     return 0

@@ -16,7 +16,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from tools import Problem
+from tools import Problem, arguments
 from tools.bootstrap import ROOT
 from tools.mpy import compiled
 
@@ -28,7 +28,7 @@ _NEEDS = {  # what a part takes beside asyncio_alt
 
 
 def add_arguments(parser):
-    parser.add_argument("folder", metavar="DIR", type=Path, help="where to write it")
+    parser.add_argument("folder", metavar="DIR", type=arguments.folder, help="where to write it")
 
 
 def main(args):

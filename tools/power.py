@@ -11,13 +11,14 @@ have published.
 import argparse
 import ast
 import datetime
+import math
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tools import Problem, bench, targets
+from tools import Problem, arguments, bench, targets
 from tools.bootstrap import ROOT
 
 _DOC = ROOT / "docs" / "power.md"
@@ -53,7 +54,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--ma",
         nargs=2,
-        type=float,
+        type=arguments.real(0, 1e6),
         default=(PICO["awake"], PICO["asleep"]),
         metavar=("AWAKE", "ASLEEP"),
         help=f"your board's currents (default: a Pico's, {PICO['awake']} and {PICO['asleep']})",
@@ -68,12 +69,16 @@ def stats(text):
     try:
         values = dict(ast.literal_eval(text))
         missing = [key for key in ("asleep_ms", "awake_ms", "sleeps") if key not in values]
-        if not missing and values["asleep_ms"] + values["awake_ms"] > 0:
-            return values
+        if not missing:
+            told = [values[key] for key in ("asleep_ms", "awake_ms", "sleeps")]
+            if all(0 <= value < math.inf for value in told) and told[0] + told[1] > 0:
+                return values
         wrong = f": it lacks {', '.join(missing)}" if missing else ": it tells of no time"
-    except (SyntaxError, ValueError, TypeError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is not what LightSleep.stats() returns{wrong}")
+    raise argparse.ArgumentTypeError(
+        f"{text[:99]!r} is not what LightSleep.stats() returns{wrong}"
+    )
 
 
 def main(args):

@@ -11,7 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tools import Problem, firmware, mip_index, stubs
+from tools import Problem, arguments, firmware, mip_index, stubs
 from tools.bootstrap import ROOT, version
 from tools.mpy import modules
 
@@ -24,7 +24,7 @@ def add_arguments(parser):
     parser.add_argument(
         "-o",
         dest="folder",
-        type=Path,
+        type=arguments.folder,
         default=ROOT / "dist",
         metavar="DIR",
         help="where to build; what an earlier release has left there is deleted (default: dist)",

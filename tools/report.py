@@ -12,7 +12,7 @@ import html
 import json
 from pathlib import Path
 
-from tools import Problem, bench
+from tools import Problem, arguments, bench
 from tools.bootstrap import ROOT
 
 _README = ROOT / "README.md"
@@ -123,7 +123,7 @@ def add_arguments(parser):
     parser.add_argument(
         "folder",
         nargs="?",
-        type=Path,
+        type=arguments.existing_folder,
         default=bench.RESULTS,
         metavar="DIR",
         help="gather what is there, and leave README.md as it is (default: benchmarks)",
@@ -131,7 +131,7 @@ def add_arguments(parser):
     parser.add_argument(
         "-o",
         dest="output",
-        type=Path,
+        type=arguments.file,
         default=ROOT / "build" / "report.html",
         metavar="FILE",
         help="where to write the page (default: build/report.html)",

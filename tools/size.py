@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tools import Problem
+from tools import Problem, arguments
 from tools.bootstrap import ROOT
 from tools.mpy import compiled, modules
 from tools.source import tree
@@ -52,7 +52,9 @@ _NOT_IN_PACKAGE = {"manifest", "uasyncio"}  # files beside stock's modules
 
 
 def add_arguments(parser):
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--json", type=arguments.file, metavar="FILE", help="write the figures there too"
+    )
     parser.add_argument(
         "--micropython-src",
         metavar="PATH",
@@ -65,7 +67,7 @@ def main(args):
     report = measure(ROOT / "asyncio_alt", tree(args.micropython_src))
     Console().print(_table(report))
     if args.json:
-        Path(args.json).write_text(json.dumps(report, indent=2) + "\n")
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
     return 0
 
 

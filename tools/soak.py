@@ -15,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import Problem, targets
+from tools import Problem, arguments, targets
 from tools.targets.child import free_port
 
 _SCRIPT = Path(__file__).with_name("experiments") / "soak.py"
@@ -25,7 +25,13 @@ _GROWTH = 1000  # bytes: less than what a leak of one object a connection comes 
 
 
 def add_arguments(parser):
-    parser.add_argument("--seconds", type=float, default=20, metavar="N", help="(default: 20)")
+    parser.add_argument(
+        "--seconds",
+        type=arguments.real(0, arguments.DAY),
+        default=20,
+        metavar="N",
+        help="(default: 20)",
+    )
 
 
 def main(args):

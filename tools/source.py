@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tools import Problem, Unavailable
+from tools import Problem, Unavailable, WrongArgument
 
 MICROPYTHON_VERSION = "1.25.0+ds-1"
 SUITE = "trixie"  # the Debian release that holds the pinned versions
@@ -36,8 +36,10 @@ def tree(path: str | None = None) -> Path:
     if given:
         root = Path(given).expanduser().resolve()
         if not (root / "py" / "mpconfig.h").is_file():
-            origin = "--micropython-src" if path else "$MICROPYTHON_SRC"
-            raise Problem(f"{origin}: {root} is not a MicroPython source")
+            wrong = f"{root} is not a MicroPython source"
+            if path:
+                raise WrongArgument(f"argument --micropython-src: {wrong}")
+            raise Problem(f"$MICROPYTHON_SRC: {wrong}")
         return root
     try:
         root = debian_source("micropython", MICROPYTHON_VERSION)

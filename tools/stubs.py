@@ -15,7 +15,7 @@ import json
 import zipfile
 from pathlib import Path
 
-from tools import Problem, targets
+from tools import Problem, arguments, targets
 from tools.bootstrap import ROOT, version
 from tools.mpy import modules
 
@@ -80,7 +80,7 @@ def add_arguments(parser):
     parser.add_argument(
         "-o",
         dest="folder",
-        type=Path,
+        type=arguments.folder,
         default=ROOT / "dist",
         metavar="DIR",
         help="where to write the wheel (default: dist)",

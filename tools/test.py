@@ -27,4 +27,14 @@ def add_arguments(parser):
 
 def main(args):
     options = ["--target", args.target] + ["--task-py"] * args.task_py
-    return pytest.main([*options, *args.rest])
+    ended = _Ended()
+    code = pytest.main([*options, *args.rest], [ended])
+    return 130 if ended.by_ctrl_c else code
+
+
+class _Ended:
+    # A plugin of pytest's, whose own exit code is also that of tests that cannot be collected.
+    by_ctrl_c = False
+
+    def pytest_keyboard_interrupt(self, excinfo):
+        self.by_ctrl_c = isinstance(excinfo.value, KeyboardInterrupt)

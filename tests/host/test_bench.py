@@ -71,7 +71,7 @@ def test_each_tool_has_help(name):
 
 def test_a_problem_is_said_in_one_line():
     done = tools("size", "--micropython-src", "/nonexistent")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "/nonexistent" in done.stderr
 
 

@@ -117,6 +117,9 @@ class Lines:
 
 def wanted(text: str) -> str:
     """Return what an option --target was given, for argparse, which this tells if it is none."""
+    port = re.fullmatch("device=socket://.*:([^:]*)", text)
+    if port and not (re.fullmatch("[0-9]{1,5}", port[1]) and 0 < int(port[1]) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} has an invalid port: 1 to 65535")
     if text in (*NAMES, "all") or re.fullmatch("device=.+", text):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is none of {WANTED}")

@@ -10,6 +10,7 @@ from mpremote.transport import TransportError
 from mpremote.transport_serial import SerialTransport
 
 from tools import Problem
+from tools.screen import escaped
 from tools.targets import PROBE, Lines, Result, Target
 
 _RESTART = 30  # seconds that a soft reset may take
@@ -34,7 +35,9 @@ class Device(Target):
         try:
             self._board = SerialTransport(self.port)
         except (TransportError, OSError) as error:
-            raise Problem(f"{self.port}: {error}") from None
+            raise Problem(f"{self.port}: {escaped(error)}") from None
+        except Exception as error:  # of pyserial and termios, for what is no serial port
+            raise Problem(f"{self.port}: {type(error).__name__}: {escaped(error)}") from None
         if self.resume:
             return
         for script in (PROBE, "import asyncio_alt"):
@@ -42,7 +45,7 @@ class Device(Target):
             if not result.ok:
                 self.stop()
                 said = result.err.strip().splitlines() or ["it says nothing"]
-                raise Problem(f"the board on {self.port}: {said[-1]}")
+                raise Problem(f"the board on {self.port}: {escaped(said[-1])}")
             self.features = self.features or frozenset(result.out.split())
 
     def run(self, source, timeout=60, told=None):
