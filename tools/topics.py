@@ -191,6 +191,7 @@ class _Output:
         }
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
+        self.start_clock(_JOINED)
         return self
 
     def __exit__(self, *exc):
@@ -198,10 +199,10 @@ class _Output:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def start_clock(self):
+    def start_clock(self, more=0.001):
         if self._seconds is not None:
             # Again and again: there may be more writes than one on the way out.
-            signal.setitimer(signal.ITIMER_REAL, max(self._seconds, 0.001), 0.5)
+            signal.setitimer(signal.ITIMER_REAL, self._seconds + more, 0.5)
 
     @contextlib.contextmanager
     def writing(self):
@@ -270,7 +271,8 @@ async def _joined(args, broker, send, receive):
         joined = Link(broker, carrier, send, receive, secret=os.fsencode(args.secret))
     async with joined:
         try:
-            await asyncio.wait_for(_until(lambda: joined.connected), _JOINED)
+            # It may be lost again already.
+            await asyncio.wait_for(_until(lambda: joined.connected or joined.received), _JOINED)
         except asyncio.TimeoutError:
             raise Problem(f"no connection to {where.shown}{_why(joined)}") from None
         yield joined

@@ -1,0 +1,445 @@
+"""The commands in a real terminal, in a pipe and with neither; boards may send anything."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from tools import Unavailable
+from tools.bootstrap import ROOT
+from tools.mosquitto import Mosquitto
+from tools.targets.child import free_port, running
+from tools.targets.unix import micropython
+
+_LIMIT = 60  # seconds that anything here may take
+_TOOL = [sys.executable, "-m", "tools"]
+_SHOW_CURSOR = b"\x1b[?25h"
+
+_BOARD = r"""
+import asyncio_alt as asyncio
+from asyncio_alt.pubsub import Broker, Link, Listen
+
+ODD = ("t/\x1b]0;owned\x07", "t/[ok]", "t/[/x]", "t/\u202egpj", "t/\r\nalarm/fire")
+
+
+async def main():
+    broker = Broker()
+    for topic in ODD:
+        broker.publish(topic, "v\x1b[2J\r\n[red]\x9b", retain=True)
+    async with Link(broker, Listen("127.0.0.1", PORT), ["#"], ["set/#"]):
+        n = 0
+        while True:
+            await asyncio.sleep_ms(50)
+            n += 1
+            broker.publish("count", n)
+
+
+asyncio.run(main())
+"""
+
+SCRIPT = r"""
+import asyncio
+
+class Odd:
+    # A coroutine of a class of its own.
+    def __init__(self, name):
+        self.name = name
+    def __repr__(self):
+        if not self.name:
+            raise ValueError("no name")
+        return "<x '" + self.name + "' at 1>"
+    def send(self, value):
+        raise StopIteration
+    throw = send
+
+async def main():
+    for name in ("$\\frac", "a b", "[/x]", "l\n#TRACE end\x1b[2J", "\u202eb", ""):
+        asyncio.create_task(Odd(name))
+    print("#TRACE x", "#TRACE run 1 2", "#TOP {", sep="\n")
+    print("\x1b]0;owned\x07 [ok] [/x]\r")
+    for _ in range(10):
+        await asyncio.sleep_ms(20)
+        print("no line end", end="")
+
+asyncio.run(main())
+"""
+
+
+@contextlib.contextmanager
+def board_at(port):
+    environment = {**os.environ, "MICROPYPATH": f"{ROOT}:.frozen"}
+    with running([micropython()], env=environment) as process:
+        process.stdin.write(_BOARD.replace("PORT", str(port)).encode())
+        process.stdin.close()
+        yield process
+
+
+@pytest.fixture(scope="module")
+def where():
+    """Return HOST:PORT of a board."""
+    port = free_port()
+    with board_at(port):
+        yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def broker():
+    try:
+        with Mosquitto() as broker:
+            yield f"mqtt://127.0.0.1:{broker.port}"
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+class Terminal:
+    """A pseudo-terminal in which one command runs, as the job in its foreground."""
+
+    def __init__(self, args, columns=100, cwd=ROOT):
+        self.main, self._child = pty.openpty()
+        self.resize(columns)
+        self.before = termios.tcgetattr(self._child)
+        self.text = b""
+        environment = {**os.environ, "TERM": "xterm"}
+        for name in "COLUMNS", "LINES", "NO_COLOR":
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [*_TOOL, *map(str, args)],
+            stdin=self._child,
+            stdout=self._child,
+            stderr=self._child,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            cwd=cwd,
+            env={**environment, "PYTHONPATH": str(ROOT)},
+        )
+
+    def resize(self, columns):
+        fcntl.ioctl(self._child, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.main)
+        os.close(self._child)
+
+    def read_until(self, *marks):
+        """Read until all marks have come, or, without a mark, the command has ended."""
+        end = time.monotonic() + _LIMIT
+        while not (marks and all(mark in self.text for mark in marks)):
+            assert time.monotonic() < end, self.text[-2000:]
+            if select.select([self.main], [], [], 0.05)[0]:
+                self.text += os.read(self.main, 65536)
+            elif not marks and self.process.poll() is not None:
+                break
+
+    def end(self):
+        """Return the command's exit code; all that it has said is in text."""
+        self.read_until()
+        assert termios.tcgetattr(self._child) == self.before
+        hidden, shown = self.text.rfind(b"\x1b[?25l"), self.text.rfind(_SHOW_CURSOR)
+        assert hidden <= shown, "the cursor stays hidden"
+        return self.process.returncode
+
+
+def in_terminal(*args, columns=100):
+    with Terminal(args, columns) as terminal:
+        return terminal.end(), harmless(terminal.text)
+
+
+def harmless(text):
+    """Return a text without what rich draws a table with; no other control may be in it."""
+    text = re.sub(rb"\x1b\[[0-9;?]*[A-KlhmK]", b"", text).decode()
+    text = text.replace("\r\n", "\n").replace("\r", "")
+    odd = [c for c in text if not c.isprintable() and c != "\n"]
+    assert not odd and "Traceback" not in text and "\nalarm" not in text, text
+    return text
+
+
+def tool(*args, **options):
+    command = [*_TOOL, *map(str, args)]
+    options = {"cwd": ROOT, "stdin": subprocess.DEVNULL, "timeout": _LIMIT, **options}
+    return subprocess.run(command, capture_output=True, **options)
+
+
+# In a terminal
+
+
+@pytest.mark.parametrize("columns", [100, 20])
+def test_topics_of_a_board_in_a_terminal(where, columns):
+    code, text = in_terminal("topics", where, "--seconds", "1", columns=columns)
+    assert code == 0, text
+    assert "count" in text and "[ok]" in text and "[/x]" in text and "\\x1b" in text
+    if columns == 100:
+        assert "t/\\r\\nalarm/fire" in text and "t/\\u202egpj" in text
+        assert "v\\x1b[2J\\r\\n[red]\\x9b" in text and "connected" in text
+
+
+@pytest.mark.parametrize("columns", [100, 20])
+def test_trace_and_top_in_a_terminal(script, tmp_path, columns):
+    code, text = in_terminal("trace", script, "-o", tmp_path, columns=columns)
+    assert code == 0 and "main" in text and "0 events before" in " ".join(text.split()), text
+    assert "#TRACE x" in text and "\\x1b]0;owned\\x07 [ok] [/x]" in text.replace("\n", "")
+    names = {
+        e["args"]["name"]
+        for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        if e["name"] == "thread_name"
+    }
+    odd = {"$\\frac", "a b", "[/x]", "l\\n#TRACE end\\x1b[2J", "\\u202eb", "Odd"}
+    assert names == {"loop", "main"} | odd
+    picture = (tmp_path / "trace.svg").read_text()
+    assert "\\u202eb" in picture and "$\\frac" in picture
+    code, text = in_terminal("top", script, "--period", "0.05", columns=columns)
+    assert code == 0 and "main" in text and "(sleep)" in text and "no line end" in text, text
+
+
+def test_a_terminal_is_resized(where):
+    with Terminal(["topics", where, "--seconds", "2"]) as terminal:
+        terminal.read_until(b"messages")
+        terminal.resize(20)
+        terminal.text = b""
+        terminal.read_until(b"count")
+        terminal.resize(120)
+        assert terminal.end() == 0
+        harmless(terminal.text)
+
+
+@pytest.mark.parametrize("command", ["topics WHERE", "top SCRIPT", "trace SCRIPT"])
+def test_ctrl_c_ends_a_command_with_130(command, where, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("range(10)", "range(10**6)"))
+    args = [{"WHERE": where, "SCRIPT": script}.get(word, word) for word in command.split()]
+    with Terminal(args) as terminal:
+        terminal.read_until(b"messages" if "topics" in command else b"owned")
+        os.write(terminal.main, b"\x03")
+        assert terminal.end() == 130
+        harmless(terminal.text.replace(b"^C", b""))
+
+
+def test_quick_tools_in_a_terminal_a_pipe_and_a_file(tmp_path):
+    stats = "{'asleep_ms': 900, 'awake_ms': 100, 'sleeps': 5}"
+    for name, *args in (
+        ("api",),
+        ("power", stats),
+        ("mip-index", tmp_path / "index"),
+        ("stubs", "-o", tmp_path / "dist"),
+        ("report", "-o", tmp_path / "report.html", ROOT / "benchmarks"),
+        ("test", "--collect-only", "-q", "tests/device/test_flags.py"),
+    ):
+        for columns in 100, 20:
+            code, text = in_terminal(name, *args, columns=columns)
+            assert code == 0, (name, text)
+        with open(tmp_path / "out", "wb") as out:
+            command = [*_TOOL, name, *map(str, args)]
+            assert subprocess.run(command, cwd=ROOT, stdout=out, timeout=_LIMIT).returncode == 0
+        done = tool(name, *args)
+        assert done.returncode == 0, done.stderr
+    assert subprocess.run(f"{' '.join(_TOOL)} api >&- <&-", shell=True, cwd=ROOT).returncode == 0
+
+
+# In a pipe
+
+
+def test_nothing_of_a_board_is_a_command_or_a_line_in_a_pipe(where):
+    done = tool("topics", where, "--filter", "t/#", "--seconds", "0.5")
+    assert done.returncode == 0 and not done.stderr
+    lines = harmless(done.stdout).splitlines()
+    assert len(lines) == 5 and all(line.startswith("t/") for line in lines)
+
+
+@pytest.mark.parametrize("options", [[], ["--filter", "t/+"]])
+def test_a_closed_pipe_ends_it_silently_at_once(where, options):
+    # The second one has nothing more to say, and ends all the same.
+    with subprocess.Popen(
+        [*_TOOL, "topics", where, *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(10) == 141 and process.stderr.read() == b""
+
+
+def test_a_reader_that_stands_still_does_not_keep_it(broker):
+    # The pipe is full: the time that it was given holds, Ctrl-C does.
+    assert tool("topics", broker, "--retain", "--publish", "big", "x" * 100000).returncode == 0
+    for seconds, code in (("0.5", 0), ("60", 130)):
+        with subprocess.Popen(
+            [*_TOOL, "topics", broker, "--seconds", seconds], cwd=ROOT, stdout=subprocess.PIPE
+        ) as process:
+            time.sleep(2 if code else 0)
+            if code:
+                process.send_signal(signal.SIGINT)
+            assert process.wait(10) == code
+
+
+# What is published, recorded, lost
+
+
+def test_what_cannot_be_published_is_said_so(where):
+    for topic, payload, why in (
+        ("set/a", "x" * 3000, "not sent"),
+        ("set/" + "x" * 300, "1", "255 bytes"),
+    ):
+        done = tool("topics", where, "--publish", topic, payload)
+        assert done.returncode == 1 and done.stderr.count(b"\n") == 1, done.stderr
+        assert why in done.stderr.decode() and topic[:20] in done.stderr.decode()
+    assert tool("topics", where, "--publish", "set/a", "1").returncode == 0
+
+
+def test_many_topics_and_large_payloads_are_drawn_in_time(broker):
+    import asyncio
+
+    import aiomqtt
+
+    async def publish():
+        async with aiomqtt.Client("127.0.0.1", int(broker.rpartition(":")[2])) as client:
+            await client.publish("a/large", b"\x1b" + b"x" * 1000000, retain=True)
+            for n in range(5000):
+                await client.publish(f"many/{n}", "1", retain=True)
+
+    asyncio.run(publish())
+    begin = time.monotonic()
+    code, text = in_terminal("topics", broker, "--seconds", "2")
+    assert code == 0 and time.monotonic() - begin < 20
+    assert "more topics" in text and "1,000,001 bytes" in text and len(text) < 100000
+
+
+def test_a_full_disk_ends_the_record_with_one_line(where):
+    done = tool("topics", where, "--record", "/dev/full")
+    assert done.returncode == 1
+    assert done.stderr == b"error: --record /dev/full: No space left on device\n"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*_TOOL, "topics", where], cwd=ROOT, stdout=full, stderr=subprocess.PIPE
+        )
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1), done.stderr
+
+
+def test_a_board_that_goes_away_is_told_in_one_line():
+    port = free_port()
+    with (
+        board_at(port) as board,
+        subprocess.Popen(
+            [*_TOOL, "topics", f"127.0.0.1:{port}", "--seconds", "3"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process,
+    ):
+        process.stdout.readline()
+        board_ended = time.monotonic()
+        board.kill()
+        out, err = process.communicate(timeout=_LIMIT)
+        assert process.returncode == 0 and time.monotonic() - board_ended < 20, err
+        assert err.count(b"\n") == 1 and b"not connected" in err, err
+
+
+def test_garbage_on_a_serial_line_is_said_in_one_line():
+    main, child = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [*_TOOL, "topics", os.ttyname(child)], cwd=ROOT, stderr=subprocess.PIPE
+        ) as process:
+            while process.poll() is None:
+                select.select([], [main], [], 0.1)
+                os.write(main, os.urandom(100))
+                time.sleep(0.05)
+            said = process.stderr.read()
+        assert process.returncode == 1 and said.count(b"\n") == 1 and b"no connection" in said
+    finally:
+        os.close(main)
+        os.close(child)
+
+
+# Wrong arguments
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "topics 127.0.0.1:65536",
+        "topics mqtt://127.0.0.1:abc",
+        "topics mqtt://[::1",
+        "topics a..b:80",
+        "topics mqtts://h",
+        "topics /dev/null --baud -5",
+        "topics h:1 --seconds nan",
+        "topics h:1 --filter a/#/b",
+        "topics h:1 --publish a/+ 1",
+        "topics h:1 --record /nonexistent/x",
+        "top LATIN",
+        "top /nonexistent.py",
+        "top LATIN --seconds inf",
+        "top LATIN --period nan",
+        "top LATIN --threshold 0",
+        "top LATIN --target device=socket://h:65536",
+        "trace LATIN -o /nonexistent/x",
+        "trace LATIN -o /dev/null",
+        "trace LATIN --size 1e3",
+        "trace :main.py",
+        "soak --seconds nan",
+        "size --json /nonexistent/x",
+        "size --micropython-src /nonexistent",
+        "report /nonexistent",
+        "report -o /nonexistent/x",
+        "api -o /",
+        "stubs -o /dev/null",
+        "mip-index /nonexistent/x",
+        "release -o /dev/null",
+        "firmware unix --heap 50000",
+        "firmware qemu --heap -5",
+        "firmware rp2 -o x.hex",
+        "power --ma nan 1",
+        "power [[[",
+        "pubsub --messages 5",
+        "bench --repeats 0",
+        "demo -o /nonexistent/x",
+        "hops -o /nonexistent/x",
+        "frames --rounds x",
+        "shared --repeats -1",
+        "messages -o /nonexistent/x",
+        "upstream --target x",
+        "test --target x",
+    ],
+)
+def test_wrong_argument_is_said_in_one_line_that_names_it(args, tmp_path):
+    (tmp_path / "latin.py").write_bytes(b"x = '\xff'\n")
+    args = args.replace("LATIN", str(tmp_path / "latin.py")).split()
+    done = tool(*args)
+    said = done.stderr.decode()
+    assert done.returncode == 2 and said.count("\n") == 1 and not done.stdout, said
+    options = [word for word in args if re.match("-[a-z-]", word)]
+    names = options[-1:] or ["WHERE", "SCRIPT", "DIR", "STATS"]
+    assert any(name in said for name in names), said
+
+
+def test_a_password_is_never_shown(broker):
+    host = broker.removeprefix("mqtt://")
+    for where in (f"u:pa%2Fss@{host}", "u:pa/ss@127.0.0.1", "u:pass@127.0.0.1:1", "u:pa/ss@h:x"):
+        code, text = in_terminal("topics", f"mqtt://{where}", "--seconds", "0.5")
+        assert "pa" not in text.replace("path", "").replace("password", "")
+        assert code in (0, 1, 2)
+    done = tool("topics", "mqtt://u:pass@h", "--oops=mqtt://u:pass@h")
+    assert b"pass" not in done.stderr
