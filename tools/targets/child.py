@@ -15,6 +15,8 @@ import time
 from tools import Problem
 
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
+# Seconds that a wait may take: Ctrl-C that comes just before a wait is noticed after it.
+SLICE = 0.2
 _libc = ctypes.CDLL(None)
 _running = set()
 _over = False  # nothing is to be started any more
@@ -84,12 +86,12 @@ def converse(process, data, timeout, told):
         end = time.monotonic() + timeout
         reading = len(texts)
         while reading:
-            try:
-                left = None if timed_out else max(0, end - time.monotonic())
-                pipe, line = lines.get(timeout=left)
-            except queue.Empty:
+            if not timed_out and time.monotonic() > end:
                 timed_out = True
                 kill(process)
+            try:
+                pipe, line = lines.get(timeout=SLICE)
+            except queue.Empty:
                 continue
             if line is None:
                 reading -= 1

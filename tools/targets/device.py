@@ -4,6 +4,8 @@ The board runs what is installed on it, not the files of this repository: instal
 `mpremote mip install` or in its firmware, and again after each change.
 """
 
+import contextlib
+import termios
 import time
 
 from mpremote.transport import TransportError
@@ -59,7 +61,7 @@ class Device(Target):
             err = self._read(end)
             timed_out = not err.endswith(b"\4")
         except (TransportError, OSError) as error:
-            err = f"{error}\n\4".encode()
+            err = f"the board on {self.port} does not answer: {error}\n\4".encode()
             timed_out = False
         out, err = (text.removesuffix(b"\4").decode(errors="replace") for text in (out, err))
         out, err = (text.replace("\r\n", "\n") for text in (out, err))
@@ -67,7 +69,8 @@ class Device(Target):
         return Result(out, err, ok, time.monotonic() - begin, timed_out)
 
     def stop(self):
-        self._board.close()
+        with contextlib.suppress(OSError, TransportError, termios.error):  # it may be gone
+            self._board.close()
 
     def _read(self, end, told=None):
         """Read up to the next Ctrl-D, or what comes before the end, and tell of each byte."""

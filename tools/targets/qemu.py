@@ -13,7 +13,7 @@ import time
 
 from tools import Unavailable, firmware
 from tools.targets import PATIENCE, Lines, Result, Target
-from tools.targets.child import running
+from tools.targets.child import SLICE, running
 
 # Where QEMU puts a script: in memory that the firmware does not use. Sent through the UART it
 # would take QEMU several times as long as it takes to run.
@@ -116,9 +116,9 @@ class _Repl:
     def _some(self):
         data, self._ahead = self._ahead, b""
         if not data:
-            left = max(0, self._deadline - time.monotonic())
-            if not select.select([self._out], [], [], left)[0]:
-                raise TimeoutError
+            while not select.select([self._out], [], [], SLICE)[0]:
+                if time.monotonic() > self._deadline:
+                    raise TimeoutError
             data = os.read(self._out, 65536)
             if not data:
                 raise EOFError

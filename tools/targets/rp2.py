@@ -30,7 +30,7 @@ from pathlib import Path
 
 from tools import Unavailable, firmware, source
 from tools.targets import PATIENCE, Result, Target
-from tools.targets.child import running
+from tools.targets.child import SLICE, running
 
 _BRIDGE = Path(__file__).with_name("rp2.mjs")
 _EMULATOR = "rp2040js", "1.4.1"
@@ -147,9 +147,9 @@ class _Emulator:
             self._process.stdin.write(json.dumps(config).encode() + b"\n")
         stdout, ahead, kind = self._process.stdout.fileno(), b"", None
         while kind != "end":
-            left = max(0, deadline - time.monotonic())
-            if not select.select([stdout], [], [], left)[0]:
-                raise TimeoutError
+            while not select.select([stdout], [], [], SLICE)[0]:
+                if time.monotonic() > deadline:
+                    raise TimeoutError
             data = os.read(stdout, 65536)
             if not data:
                 raise EOFError(self._process.stderr.read().decode())
