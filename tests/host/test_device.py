@@ -13,8 +13,14 @@ from tools.targets.child import running
 
 
 @pytest.fixture
-def port():
+def port(board):
     """Return the port of a board."""
+    return board[1]
+
+
+@pytest.fixture
+def board():
+    """Return a board's process and its port."""
     qemu = shutil.which("qemu-system-arm")
     if not qemu:
         pytest.skip("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
@@ -26,7 +32,7 @@ def port():
     command += ["-monitor", "none", "-serial", "pty", "-semihosting", "-icount", "shift=3"]
     with running(command) as process:
         said = process.stdout.readline().decode()
-        yield re.search(r"/dev/\S+", said)[0]
+        yield process, re.search(r"/dev/\S+", said)[0]
 
 
 def test_scripts_run_and_fail_and_hang(port):
@@ -66,3 +72,15 @@ def test_a_board_is_traced(port, tmp_path):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert '"main"' in (tmp_path / "trace.json").read_text()
+
+
+def test_a_board_that_goes_away_is_told_in_one_line(board, tmp_path):
+    process, port = board
+    script = tmp_path / "script.py"
+    script.write_text("import time\nwhile True:\n  print('on')\n  time.sleep(0.01)\n")
+    command = [sys.executable, "-m", "tools", "trace", script, f"--target=device={port}"]
+    with running(command, cwd=ROOT) as tool:
+        assert tool.stdout.readline() == b"on\n"
+        process.kill()
+        _, err = tool.communicate(timeout=30)
+    assert tool.returncode == 1 and err.count(b"\n") == 1 and port.encode() in err, err
