@@ -39,7 +39,11 @@ def console(**options):
     """Return a rich.console.Console that takes no text as markup; options are its own."""
     from rich.console import Console  # not there until .venv is
 
-    return Console(markup=False, emoji=False, highlight=False, **options)
+    class Plain(Console):
+        def on_broken_pipe(self):
+            raise BrokenPipeError  # tools/ending.py knows what to do
+
+    return Plain(markup=False, emoji=False, highlight=False, **options)
 
 
 def print_line(console, line):

@@ -280,6 +280,17 @@ def test_a_closed_pipe_ends_it_silently_at_once(where, options):
         assert process.wait(10) == 141 and process.stderr.read() == b""
 
 
+def test_a_closed_pipe_ends_what_prints_all_the_time(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.replace("range(10)", "range(10**6)").replace('", end=""', '"'))
+    with subprocess.Popen(
+        [*_TOOL, "trace", path], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(10) == 141 and process.stderr.read() == b""
+
+
 def test_a_reader_that_stands_still_does_not_keep_it(broker):
     # The pipe is full: the time that it was given holds, Ctrl-C does.
     assert tool("topics", broker, "--retain", "--publish", "big", "x" * 100000).returncode == 0
