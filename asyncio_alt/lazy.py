@@ -18,6 +18,7 @@ pubsub pubsub
 queue Queue QueueEmpty QueueFull
 stream StreamReader StreamWriter open_connection start_server
 sync Barrier BoundedSemaphore BrokenBarrierError Condition Semaphore
+threads to_thread
 timeouts Timeout timeout timeout_at timeout_ms"""
 
 

@@ -16,6 +16,7 @@ FLOORS = (
     "trace_read",
     "trace",
     "protocol",
+    "threads",
     "future group irq stream sync timeouts",
     "event funcs idle ioqueue lock loop queue",
     "cancel claim task timer",

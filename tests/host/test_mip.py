@@ -31,6 +31,7 @@ PARTS = [
     "protocol",
     "pubsub",
     "sync",
+    "threads",
     "timeouts",
     "trace",
 ]

@@ -51,6 +51,7 @@ from .sync import BoundedSemaphore as BoundedSemaphore
 from .sync import BrokenBarrierError as BrokenBarrierError
 from .sync import Condition as Condition
 from .sync import Semaphore as Semaphore
+from .threads import to_thread as to_thread
 from .timeouts import Timeout as Timeout
 from .timeouts import timeout as timeout
 from .timeouts import timeout_at as timeout_at
