@@ -8,9 +8,9 @@ from .loop import Loop
 from .sync import Semaphore
 
 try:
-    from _thread import start_new_thread
+    import _thread
 except ImportError:
-    start_new_thread = None
+    _thread = None
 
 # rp2 has one core beside the loop's.
 _room = Semaphore(1 if sys.platform == "rp2" else 8)
@@ -20,7 +20,7 @@ async def to_thread(func, *args, **kwargs):
     """Calls func(*args, **kwargs) in another thread; returns its result or raises its exception.
     Eight run at once, on rp2 one, on its second core; the others wait. If the caller is cancelled,
     the function goes on, and its result is dropped. RuntimeError on a port without threads."""
-    if not start_new_thread:
+    if not _thread:
         raise RuntimeError("to_thread: this port has no threads")
     if not callable(func):
         raise TypeError("to_thread: func must be callable")
@@ -53,7 +53,7 @@ async def _start(run):
     # On rp2 the second core is in use for a moment after the last function has returned.
     for left in range(20, -1, -1):
         try:
-            start_new_thread(run, ())
+            _thread.start_new_thread(run, ())
             return
         except OSError:
             if not left:

@@ -88,9 +88,9 @@ def test_a_function_may_outlive_the_run():
 async def test_a_port_without_threads_says_so():
     from asyncio_alt import threads
 
-    start = threads.start_new_thread
-    threads.start_new_thread = None
+    module = threads._thread
+    threads._thread = None
     try:
         await araises(RuntimeError, asyncio.to_thread(slow, 0), match="no threads")
     finally:
-        threads.start_new_thread = start
+        threads._thread = module
