@@ -338,11 +338,9 @@ class Broker:
         return self._dropped + self._sum("dropped")
 
     def _sum(self, name):
-        return sum(
-            getattr(sink, name)
-            for _, sink in self.sinks()
-            if isinstance(sink, (Call, Subscription))
-        )
+        counted = (Call, Subscription)
+        sinks = {sink for _, sink in self.sinks() if isinstance(sink, counted)}
+        return sum(getattr(sink, name) for sink in sinks)
 
     def snapshot(self):
         """Dict of what is to be seen on a status page: the counters, how many messages are
