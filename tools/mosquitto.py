@@ -5,7 +5,9 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import time
+from pathlib import Path
 
 import aiomqtt
 
@@ -16,13 +18,17 @@ _LIMIT = 30  # seconds that it may take to start
 
 
 class Mosquitto:
-    """An MQTT broker at `port` of this machine, which is a free one, as a context manager."""
+    """An MQTT broker at `port` of this machine, which is a free one, as a context manager.
 
-    def __init__(self):
+    settings: lines of its configuration
+    """
+
+    def __init__(self, *settings):
         self._command = shutil.which("mosquitto", path=os.environ["PATH"] + ":/usr/sbin")
         if not self._command:
             raise Unavailable("there is no mosquitto here; Debian has it in mosquitto")
         self.port = free_port()
+        self._settings = settings
         self._stack = contextlib.ExitStack()
 
     def __enter__(self):
@@ -35,6 +41,11 @@ class Mosquitto:
     def start(self):
         """Start it again, after kill()."""
         command = [self._command, "-p", str(self.port)]
+        if self._settings:
+            folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+            lines = f"listener {self.port} 127.0.0.1", "allow_anonymous true", *self._settings
+            Path(folder, "conf").write_text("\n".join(lines))
+            command = [self._command, "-c", f"{folder}/conf"]
         self._process = self._stack.enter_context(running(command))
         end = time.monotonic() + _LIMIT
         while time.monotonic() < end:
@@ -47,6 +58,12 @@ class Mosquitto:
     def kill(self):
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
+
+    def pause(self):
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self._process.send_signal(signal.SIGCONT)
 
     def client(self, **options):
         """Return a client of it, not yet connected; options are aiomqtt.Client's."""

@@ -365,7 +365,7 @@ class Bridge:
             await self._sent.wait()
 
     async def __aenter__(self):
-        if self._running:
+        if self._joined:
             raise RuntimeError("this bridge runs already")
         self._join()
         self._task = create_task(self.run())
@@ -402,13 +402,10 @@ class Bridge:
                 return
         if retain:
             self._marked += 1
-            first = self._kept.get(topic) != self._turn
+            # Whether it comes of a subscription; if not, it was published just now.
+            old = not as_published or self._kept.get(topic) != self._turn
             self._kept[topic] = self._turn
-            if as_published:
-                first = first or not self._steady
-            else:
-                first = True  # that it is marked tells that it is no new one
-            if first:
+            if old:
                 if same or self._is_newer(topic):
                     return
                 if self._live.get(topic) == hash(payload):

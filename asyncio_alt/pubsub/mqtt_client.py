@@ -248,9 +248,8 @@ class AioMqtt(_Adapter):
 
     async def subscribe(self, filter, qos):
         if self.as_published:
-            from paho.mqtt.subscribeoptions import SubscribeOptions
-
-            options = SubscribeOptions(qos, retainAsPublished=True)
+            paho = sys.modules["paho.mqtt.subscribeoptions"]  # aiomqtt has imported it
+            options = paho.SubscribeOptions(qos, retainAsPublished=True)
             await self._c.subscribe(filter, options=options)
         else:
             await self._c.subscribe(filter, qos)

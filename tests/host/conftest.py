@@ -7,9 +7,10 @@ from tools.mosquitto import Mosquitto
 
 
 @pytest.fixture
-def mosquitto():
+def mosquitto(request):
+    """Return a Mosquitto; parametrized indirectly, with these lines of configuration."""
     try:
-        with Mosquitto() as broker:
+        with Mosquitto(*getattr(request, "param", ())) as broker:
             yield broker
     except Unavailable as reason:
         pytest.skip(str(reason))
