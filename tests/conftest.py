@@ -78,6 +78,11 @@ def pytest_addoption(parser):
         action="store_true",
         help="device tests run with asyncio_alt/task.py only (default: also with tasks in C)",
     )
+    group.addoption(
+        "--mqtt-as",
+        metavar="DIR",
+        help="the folder that has mqtt_as in it, to be tested too",
+    )
 
 
 def pytest_configure(config):
