@@ -8,6 +8,9 @@ benchmarks/pubsub.json and the tables of docs/pubsub.md.
 With --day, sends the messages of a day, one for each second of it, through a broker, and through
 a broker, a link to another one and back; fails if one is lost, or if they leave less of the heap
 than there was. That goes into the same file and page.
+
+With --mqtt, sends messages of QoS 1 to Mosquitto with aiomqttc alone, and through a Bridge, on the
+unix port; fails if the bridge is not 8 times as fast. That goes there, too.
 """
 
 import datetime
@@ -21,9 +24,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tools import Problem, bench, targets
+from tools import Problem, bench, source, targets
 from tools.bootstrap import ROOT
-from tools.targets.unix import micropython
+from tools.mosquitto import Mosquitto
+from tools.targets.unix import Unix, micropython
 
 DOC = ROOT / "docs" / "pubsub.md"
 _SCRIPT = Path(__file__).with_name("experiments") / "fanout.py"
@@ -31,6 +35,7 @@ _MESSAGES = 100_000
 _MAXLEN = 32
 _FILTERS = (0, 10, 100, 1000)
 _NOISE = 0.01  # of the heap: what looks like the address of a message keeps it
+_FASTER = 8  # times the bare client: messages of QoS 1 through a bridge
 _REQUIRED = 0.2  # of trio's processor time, with a consumer or two
 
 # The ways of a day's messages, and what docs call them.
@@ -49,6 +54,7 @@ PROGRAMS = (
 
 def add_arguments(parser):
     bench.add_repeats(parser)
+    parser.add_argument("--mqtt", action="store_true", help="(see above)")
     parser.add_argument("--day", choices=("unix", "qemu", "rp2"), help="(see above)")
     parser.add_argument(
         "--messages",
@@ -69,6 +75,11 @@ def main(args):
         console.print(days)
         bench.write(last | {"day": {"target": args.day, **days}}, file, [DOC], with_tables)
         return 1 if any(faults(left) for left in days.values()) else 0
+    if args.mqtt:
+        rates = acknowledged()
+        console.print(rates)
+        bench.write(last | {"mqtt": rates}, file, [DOC], with_tables)
+        return 0 if rates["bridge"] >= _FASTER * rates["aiomqttc"] else 1
     with targets.get("rp2") as rp2:
         footprint = bench.run(rp2, "footprint", "asyncio_alt")
         rp2_version = bench.micropython_version(rp2)
@@ -90,6 +101,7 @@ def main(args):
         "filters": {"counts": _FILTERS, **filters},
         "heap on the Pico": footprint["bytes"],
         "day": last.get("day"),
+        "mqtt": last.get("mqtt"),
     }
     bench.write(report, file, [DOC], with_tables)
     for figure in report["figures"]:
@@ -114,6 +126,18 @@ def day(target, messages, way) -> dict:
     if not result.ok:
         raise Problem(f"the day is not over on {target}: {result.err.strip() or 'no time left'}")
     return json.loads(result.out)
+
+
+def acknowledged(n=400) -> dict:
+    """Return how many messages of QoS 1 Mosquitto acknowledges each second."""
+    path = [source.from_pypi("aiomqttc", "1.0.7"), ROOT]
+    with Mosquitto() as mosquitto, Unix(path=path) as unix:
+        text = _SCRIPT.with_name("mqtt.py").read_text()
+        result = unix.run(f"{text}\nasyncio.run(measure({mosquitto.port}, {n}))\n", 60)
+    if not result.ok:
+        raise Problem(f"no messages a second: {result.err.strip()}")
+    bare, bridge = map(float, result.out.split())
+    return {"aiomqttc": round(bare, 1), "bridge": round(bridge, 1)}
 
 
 def faults(left) -> list[str]:
@@ -234,7 +258,15 @@ def with_tables(text, report) -> str:
     for name, what in (("heap in use", "taken"), ("largest free block", "largest free")):
         pairs = [left[f"{what} before and after"] for left in lefts]
         day.append(_row(f"{name}, before / after", [f"{b:,} / {a:,}" for b, a in pairs]))
-    for mark, lines in (("fan", fan), ("match", match), ("heap", heap), ("day", day)):
+    rates = report["mqtt"]
+    rate = [
+        "| on the unix port, to Mosquitto | messages of QoS 1 in a second |",
+        "| --- | ---: |",
+        f"| aiomqttc alone, one after the other | {bench.number(rates['aiomqttc'])} |",
+        f"| through a bridge | {bench.number(rates['bridge'])} |",
+    ]
+    tables = ("fan", fan), ("match", match), ("heap", heap), ("day", day), ("rate", rate)
+    for mark, lines in tables:
         text = bench.replaced(text, mark, "\n".join(lines))
     return text
 
