@@ -1,7 +1,7 @@
 """Broker: topics, filters, and the way of a message to all who subscribe."""
 
 from .channel import Call, Subscription
-from .waiter import Waiter, report, wake
+from .waiter import FAULTS, Waiter, report, wake
 
 _ROUTES = 32  # how many topics' subscribers are remembered
 _SHARES = 16  # up to how many subscribers the ratings are made in advance
@@ -9,17 +9,48 @@ _SHARES = 16  # up to how many subscribers the ratings are made in advance
 _Lease = None  # pool.Lease, once there is a pool
 _shares = {}  # number of subscribers: the ratings when 0, 1, ... of them are full
 
+# The first byte of a character in UTF-8: bounds of the second one, where they are narrower.
+_EDGES = {0xE0: (160, 191), 0xED: (128, 159), 0xF0: (144, 191), 0xF4: (128, 143)}
+
 
 def _check(text, what):
     if not isinstance(text, str):
         raise TypeError(what + " must be a str")
-    # A character has up to 4 bytes.
-    if not text or "\0" in text or len(text) > 16383 and len(text.encode()) > 65535:
+    try:
+        data = text.encode()
+    except UnicodeError:
+        data = b"\xff"
+    if not 0 < len(data) < 65536 or 0 in data:
         raise ValueError(what + " must have 1 to 65535 bytes, none of them 0")
+    if max(data) > 127 and not _utf8(data):
+        raise ValueError(what + " must be UTF-8, without surrogates")
+
+
+def _utf8(data):
+    # MicroPython's str takes more: surrogates, overlong forms, numbers above 0x10FFFF.
+    more = 0  # how many bytes of the character are to come
+    least = most = 0  # bounds of the next one of these
+    for b in data:
+        if more:
+            if not least <= b <= most:
+                return False
+            more -= 1
+        elif b < 128:
+            continue
+        elif 0xC2 <= b <= 0xF4:
+            more = 1 + (b > 0xDF) + (b > 0xEF)
+            if b in _EDGES:
+                least, most = _EDGES[b]
+                continue
+        else:
+            return False
+        least = 128
+        most = 191
+    return not more
 
 
 def _levels(filter):
-    # The levels of a filter, which has to be a good one.
+    # The levels of a filter, which must be valid.
     _check(filter, "filter")
     levels = filter.split("/")
     for i, level in enumerate(levels):
@@ -30,9 +61,17 @@ def _levels(filter):
     return levels
 
 
+def _keys(filter):
+    # A filter's way through the tree.
+    keys = _levels(filter)
+    if keys[-1] != "#":
+        keys.append(None)
+    return keys
+
+
 def matches(filter, topic):
     """Whether a filter (str), as of MQTT 3.1.1, matches a topic (str). ValueError or TypeError if
-    either is none."""
+    either is invalid."""
     levels = _levels(filter)
     parts = _topic(topic)
     if levels[0] in ("#", "+") and topic[0] == "$":
@@ -65,9 +104,11 @@ class _Ticket(Waiter):
         self.sinks.append(sink)
 
     def done(self, sink):
-        self.sinks.remove(sink)
-        if not self.sinks and self.task:
-            wake(self)
+        # A sink whose put_wait() has raised is not waited for.
+        if sink in self.sinks:
+            self.sinks.remove(sink)
+            if not self.sinks and self.task:
+                wake(self)
 
 
 class Broker:
@@ -87,8 +128,9 @@ class Broker:
         self._number = 0  # of the last sink
         self._routes = {}  # topic: the sinks that it goes to
         self._retained = {}  # topic: payload
-        self._plain = []  # the attached sinks that have no put_wait()
-        self._ticket = None  # the next _Ticket that somebody waits with
+        self._plain = ()  # the sinks in _routes that have no put_wait()
+        self._ticket = None  # a _Ticket that nobody has waited with
+        self._untidy = False  # one that is closed is still in the tree
 
     # Subscribing
 
@@ -96,11 +138,11 @@ class Broker:
         """Makes a Subscription.
 
         filter: the topics (str), with + for one level and # for all further ones; maxlen: how
-        many messages it queues (int; default 8, with "latest" 1; 0: it takes one only while a
-        task waits for it); policy: what to do when it is full: "block": publish() drops the new
-        message, publish_wait() waits; "drop_old", "drop_new"; "latest": drop all but the new one;
-        priority: True to have the task that waits run next, ahead of the ready tasks. Retained
-        messages are queued at once."""
+        many messages it queues (int up to 16777215; default 8, with "latest" 1; 0: it takes one
+        only while a task waits for it); policy: what to do when it is full: "block": publish()
+        drops the new message, publish_wait() waits; "drop_old", "drop_new"; "latest": drop all but
+        the new one; priority: True to have the task that waits run next, ahead of the ready tasks.
+        Retained messages are queued at once."""
         return self._add(Subscription(self, filter, maxlen, policy, priority))
 
     def subscribe_call(self, filter, fn):
@@ -109,76 +151,103 @@ class Broker:
         return self._add(Call(self, filter, fn))
 
     def _add(self, sink):
-        self.attach(sink.filter, sink)
+        try:
+            self._attach(sink.filter, sink)
+        except BaseException:
+            sink.close()  # nobody else could
+            raise
         return sink
 
     def attach(self, filter, sink):
         """Hands the messages for a filter (str) to a sink: any object with put(topic, payload,
         retain), which returns its part of the rating, from 0 (took it, with room to spare) to 1
         (could not), and full(). It gets a message once, also if several of its filters match, and
-        the retained ones at once."""
-        node, end = self._walk(_levels(filter))
-        if not hasattr(sink, "put_wait"):
-            self._plain.append(sink)
+        the retained ones at once, each unless it was replaced or forgotten meanwhile. A
+        subscription that is attached so ends with its close()."""
+        if isinstance(sink, (Call, Subscription)):
+            if sink._broker is None:
+                raise ValueError("sink is closed")
+            if (self, filter) not in sink._also:
+                sink._also += ((self, filter),)
+        self._attach(filter, sink)
+
+    def _attach(self, filter, sink):
+        keys = _keys(filter)
         self._number += 1
-        node.setdefault(end, []).append((self._number, sink))
-        self._routes.clear()
-        if self._retained:
-            for topic, payload in self.retained(filter):
+        below = [(self._number, sink)]
+        kept = self.retained(filter) if self._retained else ()
+        # Find the last node that is there, make what is to be below it, and join the two by one
+        # step: without the memory for it the tree is as it was.
+        node = self._root
+        n = 1
+        for key in keys[:-1]:
+            if key not in node:
+                break
+            node = node[key]
+            n += 1
+        key = keys.pop()
+        while len(keys) >= n:
+            below = {key: below}
+            key = keys.pop()
+        if key in node:
+            node[key].append(below[0])
+        else:
+            node[key] = below
+        self._forget_routes()
+        for topic, payload in kept:
+            # A function may have published another one, which it has got by now.
+            if self._retained.get(topic) is payload:
                 self._put(sink, topic, payload, True)
 
     def detach(self, filter, sink):
         """Ends that. ValueError if it was not attached."""
-        levels = _levels(filter)
-        node, end = self._walk(levels)
-        sinks = node.get(end, ())
-        for entry in sinks:
+        keys = _keys(filter)
+        path = []
+        node = self._root
+        for key in keys:
+            path.append(node)
+            node = node.get(key, ())
+            if not node:
+                break
+        for entry in node:
             if entry[1] is sink:
                 break
         else:
-            entry = None
-        if entry:
-            sinks.remove(entry)
-            if not sinks:
-                del node[end]
-        self._prune(levels)
-        if not entry:
             raise ValueError("sink is not attached to that filter")
-        if sink in self._plain:
-            self._plain.remove(sink)
+        # From here on no memory is needed.
+        node.remove(entry)
+        while path and not node:
+            node = path.pop()
+            del node[keys.pop()]
+        self._forget_routes()
+
+    def _forget_routes(self):
+        self._plain = ()
         self._routes.clear()
-
-    def _walk(self, levels):
-        # The tree's node where a filter ends, and the key of its sinks there.
-        end = levels[-1] if levels[-1] == "#" else None
-        node = self._root
-        for level in levels[:-1] if end else levels:
-            node = node.setdefault(level, {})
-        return node, end
-
-    def _prune(self, levels):
-        # Take what is empty off the tree.
-        path = []
-        node = self._root
-        for level in levels:
-            if level != "#":
-                path.append((node, level))
-                node = node[level]
-        for node, level in reversed(path):
-            if node[level]:
-                break
-            del node[level]
 
     def _forget(self, sink):
         # A Subscription or Call has been closed.
         self._delivered += sink.delivered
         self._dropped += sink.dropped
-        self.detach(sink.filter, sink)
+        self._let_go(sink.filter, sink)
+        for broker, filter in sink._also:
+            broker._let_go(filter, sink)
+
+    def _let_go(self, filter, sink):
+        try:
+            self.detach(filter, sink)
+        except MemoryError:
+            self._untidy = True
+            self._forget_routes()
+        except (TypeError, ValueError):
+            pass  # it is not attached
 
     # Publishing
 
     def _route(self, topic):
         # Find the sinks for a topic, in the order in which they subscribed.
+        if self._untidy:
+            self.sinks()
         found = []
         nodes = [self._root]
         levels = _topic(topic)
@@ -200,8 +269,14 @@ class Broker:
         found.sort(key=lambda entry: entry[0])
         sinks = []
         for _, sink in found:
-            if type(sink) in (Call, Subscription) or sink not in sinks:
-                sinks.append(sink)
+            if type(sink) in (Call, Subscription):
+                if sink._also and sink in sinks:
+                    continue
+            elif sink in sinks:
+                continue
+            elif not hasattr(sink, "put_wait"):
+                self._plain += (sink,)
+            sinks.append(sink)
         n = len(sinks)
         if 1 < n <= _SHARES and n not in _shares:
             _shares[n] = tuple(i / n for i in range(n + 1))
@@ -222,49 +297,81 @@ class Broker:
             sinks = self._route(topic)
         if _Lease and isinstance(payload, _Lease):
             return self._publish_lease(sinks, topic, payload, retain, skip)
-        self.published += 1
         if retain:
             self._retain(topic, payload)
+        self.published += 1
         full = 0
         for sink in sinks:
             if sink is not skip:
                 try:
                     full += sink.put(topic, payload, retain)
-                except Exception as er:
+                except FAULTS as er:
                     self._raised(sink, er)
         return self._share(full, sinks, skip) if full else 0.0
 
-    def _publish_lease(self, sinks, topic, lease, retain, skip):
-        lease._begin()
-        self.published += 1
+    def _publish_lease(self, sinks, topic, lease, retain, skip, ticket=None):
+        # What may raise comes first: then the lease is still the caller's.
+        lease._check()
         if retain:
-            self._retain(topic, lease)
+            self._retain(topic, bytes(lease.view))
+        lease._begin(self)
+        self.published += 1
         full = 0
-        for sink in sinks:
-            if sink is not skip:
-                full += self._put(sink, topic, lease._for(sink), retain)
-        return lease._end(self._share(full, sinks, skip) if full else 0.0)
+        try:
+            for sink in sinks:
+                if sink is not skip:
+                    full += self._put_lease(sink, topic, lease, retain, ticket)
+        finally:
+            lease._return()
+        return max(self._share(full, sinks, skip), lease._pool.pressure())
+
+    def _put_lease(self, sink, topic, lease, retain, ticket):
+        # A queue keeps the lease, and returns it when it is done with it.
+        queues = type(sink) is Subscription
+        if queues:
+            lease._holders += 1
+        payload = lease if queues else lease.view
+        try:
+            if ticket and hasattr(sink, "put_wait"):
+                return sink.put_wait(topic, payload, retain, ticket)
+            return sink.put(topic, payload, retain)
+        except FAULTS as er:
+            if queues:
+                lease._return()
+            self._raised(sink, er, ticket)
+            return 0
 
     def _share(self, full, sinks, skip):
+        if not full:
+            return 0.0
         n = len(sinks)
         if skip in sinks:
             n -= 1
-        if full == n:
+        if full >= n:
             return 1.0
         try:
             return _shares[n][full]
         except (KeyError, TypeError):
+            pass
+        try:
             return full / n  # allocates, on a microcontroller
+        except MemoryError:
+            return 1.0
 
     def _put(self, sink, topic, payload, retain):
         try:
-            return sink.put(topic, payload, retain)
-        except Exception as er:
+            sink.put(topic, payload, retain)
+        except FAULTS as er:
             self._raised(sink, er)
-            return 0
 
-    def _raised(self, sink, er):
-        report("Exception in subscriber " + getattr(sink, "name", str(sink)), er)
+    def _raised(self, sink, er, ticket=None):
+        if ticket and sink in ticket.sinks:
+            ticket.sinks.remove(sink)
+        try:
+            what = "Exception in subscriber " + getattr(sink, "name", str(sink))
+        except Exception:  # no memory, or a name that is no str
+            what = "Exception in a subscriber"
+        report(what, er)
 
     async def publish_wait(self, topic, payload, retain=False, skip=None):
         """Like publish(), but waits until all who subscribe with policy "block" have room for the
@@ -275,45 +382,43 @@ class Broker:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
             sinks = self._route(topic)
-        lease = None
+        # Nobody else may have it: a function that is called may publish and wait, too.
+        ticket = self._ticket or _Ticket()
+        self._ticket = None
         if _Lease and isinstance(payload, _Lease):
-            lease = payload
-            lease._begin()
-        self.published += 1
-        if retain:
-            self._retain(topic, payload)
-        ticket = self._ticket
-        if ticket is None:
-            ticket = self._ticket = _Ticket()
-        plain = self._plain
-        full = 0
-        for sink in sinks:
-            if sink is skip:
-                continue
-            if lease:
-                payload = lease._for(sink)
-            try:
-                if plain and sink in plain:
-                    full += sink.put(topic, payload, retain)
-                else:
-                    full += sink.put_wait(topic, payload, retain, ticket)
-            except Exception as er:
-                self._raised(sink, er)
-        rating = self._share(full, sinks, skip) if full else 0.0
-        if lease:
-            rating = lease._end(rating)
-        if ticket.sinks:
-            self._ticket = None
-            try:
-                await ticket._wait()
-            finally:
-                for sink in ticket.sinks:  # none, unless it was cancelled
+            rating = self._publish_lease(sinks, topic, payload, retain, skip, ticket)
+        else:
+            if retain:
+                self._retain(topic, payload)
+            self.published += 1
+            plain = self._plain
+            full = 0
+            for sink in sinks:
+                if sink is skip:
+                    continue
+                try:
+                    if plain and sink in plain:
+                        full += sink.put(topic, payload, retain)
+                    else:
+                        full += sink.put_wait(topic, payload, retain, ticket)
+                except FAULTS as er:
+                    self._raised(sink, er, ticket)
+            rating = self._share(full, sinks, skip) if full else 0.0
+        if not ticket.sinks:
+            self._ticket = ticket
+            return rating
+        try:
+            await ticket._wait()
+        finally:
+            while ticket.sinks:  # it was cancelled
+                sink = ticket.sinks.pop()
+                try:
                     sink.unqueue(ticket)
+                except FAULTS as er:
+                    self._raised(sink, er)
         return rating
 
     def _retain(self, topic, payload):
-        if _Lease and isinstance(payload, _Lease):
-            payload = bytes(payload.view)
         if payload is None or isinstance(payload, (bytes, str)) and not payload:
             if topic in self._retained:
                 self._retained[topic] = None  # a dict of MicroPython's holds on to what it had
@@ -323,6 +428,7 @@ class Broker:
 
     def retained(self, filter="#"):
         """List of the (topic, payload) that are retained for a filter (str), in any order."""
+        _levels(filter)
         return [item for item in self._retained.items() if matches(filter, item[0])]
 
     # The status page
@@ -338,8 +444,8 @@ class Broker:
         return self._dropped + self._sum("dropped")
 
     def _sum(self, name):
-        counted = (Call, Subscription)
-        sinks = {sink for _, sink in self.sinks() if isinstance(sink, counted)}
+        # Of each once, however many filters it has.
+        sinks = {sink for _, sink in self.sinks() if isinstance(sink, (Call, Subscription))}
         return sum(getattr(sink, name) for sink in sinks)
 
     def snapshot(self):
@@ -373,4 +479,11 @@ class Broker:
                     filter = path + level if level else path[:-1]
                     found.extend((number, filter, sink) for number, sink in below)
         found.sort(key=lambda entry: entry[0])
-        return [entry[1:] for entry in found]
+        live = []
+        for _, filter, sink in found:
+            if isinstance(sink, (Call, Subscription)) and sink._broker is None:
+                self.detach(filter, sink)  # for which close() had no memory
+            else:
+                live.append((filter, sink))
+        self._untidy = False
+        return live

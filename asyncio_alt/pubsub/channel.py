@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from .waiter import Waiter, wake
+from .waiter import MOST, Waiter, wake
 
 _len = len  # found sooner than a builtin name
 
@@ -23,6 +23,8 @@ class Subscription(Waiter):
     set; policy, maxlen, priority: as given to subscribe(); delivered: how many messages were taken
     from it; dropped: how many were lost, because it was full or when it was closed."""
 
+    _also = ()  # (broker, filter) to which it is attached besides
+
     def __init__(self, broker, filter, maxlen, policy, priority):
         if policy not in POLICIES:
             raise ValueError("policy must be one of " + ", ".join(POLICIES))
@@ -30,8 +32,8 @@ class Subscription(Waiter):
             maxlen = 1 if policy == "latest" else 8
         if not isinstance(maxlen, int):
             raise TypeError("maxlen must be an int")
-        if maxlen < 0 or maxlen == 0 and policy in ("drop_old", "latest"):
-            raise ValueError("maxlen must be 1 or more, or 0 with block or drop_new")
+        if not 0 <= maxlen <= MOST or maxlen == 0 and policy in ("drop_old", "latest"):
+            raise ValueError("maxlen must be 1 to 16777215, or 0 with block or drop_new")
         self.filter = self.name = filter
         self.maxlen = maxlen
         self.policy = policy
@@ -78,7 +80,11 @@ class Subscription(Waiter):
             if self._late is None:
                 self._late = []
             self._late.append((topic, payload, ticket))
-            ticket.wait(self)
+            try:
+                ticket.wait(self)
+            except MemoryError:
+                self._late.pop()
+                raise
             return 1
         else:
             self._drop(payload)
@@ -93,7 +99,7 @@ class Subscription(Waiter):
     def _drop(self, payload, count=1):
         self.dropped += count
         if _Lease and isinstance(payload, _Lease):
-            payload._return(self)
+            payload._return()
 
     def unqueue(self, ticket):
         """Forgets the message of the ticket, whose publish_wait() was cancelled."""
@@ -150,22 +156,22 @@ class Subscription(Waiter):
         queue = self._queue
         late = self._late
         if queue:
-            item = (queue.popleft(), queue.popleft())
+            topic = queue.popleft()
+            payload = queue.popleft()
             if late and self.maxlen:
                 # The message that has waited longest takes the room.
-                topic, payload, ticket = late.pop(0)
-                queue.append(topic)
-                queue.append(payload)
-                ticket.done(self)
+                item = late.pop(0)
+                queue.append(item[0])
+                queue.append(item[1])
+                item[2].done(self)
         else:
             topic, payload, ticket = late.pop(0)
-            item = (topic, payload)
             ticket.done(self)
         self.delivered += 1
-        if _Lease and isinstance(item[1], _Lease):
-            self._held = item[1]
-            item = (item[0], self._held.view)
-        return item
+        if _Lease and isinstance(payload, _Lease):
+            self._held = payload
+            payload = payload.view
+        return (topic, payload)
 
     def release(self):
         """Gives the pool's buffer that was taken last back; the next get, or close(), does it
@@ -173,7 +179,19 @@ class Subscription(Waiter):
         lease = self._held
         if lease:
             self._held = None
-            lease._return(self)
+            lease._return()
+
+    def _has(self, lease):
+        # Whether it is not done with a lease.
+        if self._held is lease:
+            return True
+        for payload in self._queue:
+            if payload is lease:
+                return True
+        for late in self._late or ():
+            if late[1] is lease:
+                return True
+        return False
 
     def __aiter__(self):
         return self
@@ -201,9 +219,11 @@ class Subscription(Waiter):
             self._drop(payload)
             ticket.done(self)
         self.release()
-        self._broker._forget(self)
         if self.task:
             wake(self)
+        broker = self._broker
+        self._broker = None
+        broker._forget(self)
 
     async def __aenter__(self):
         return self
@@ -218,6 +238,7 @@ class Call:
     filter, name: as a Subscription's; delivered: how often it was called; dropped: 0."""
 
     dropped = 0
+    _also = ()
 
     def __init__(self, broker, filter, fn):
         if not callable(fn):
@@ -243,4 +264,6 @@ class Call:
         """Ends the subscription, now. May be called twice, and by fn itself."""
         if self._fn:
             self._fn = None
-            self._broker._forget(self)
+            broker = self._broker
+            self._broker = None
+            broker._forget(self)

@@ -1,7 +1,7 @@
 """Pool: preallocated buffers that are published by reference, without a copy."""
 
 from . import broker, channel
-from .waiter import ticks_diff, ticks_ms
+from .waiter import bounded, ticks_diff, ticks_ms
 
 
 class Lease:
@@ -18,7 +18,8 @@ class Lease:
         self._pool = pool
         self._since = 0  # ticks of lease()
         self._out = False  # leased, and not yet published
-        self._holders = []  # subscriptions that have it; the pool itself: publish() is at work
+        self._holders = 0  # how many subscriptions have it, and the publish() that is at work
+        self._broker = None  # the one that has published it last
 
     def release(self):
         """Gives the buffer back without publishing it. From tasks and callbacks only."""
@@ -28,26 +29,24 @@ class Lease:
 
     # What Broker.publish() does with it
 
-    def _begin(self):
+    def _check(self):
         if not self._out:
             raise ValueError("payload is a Lease that was published or released before")
+        used = self.used
+        n = len(self.buf)
+        if not isinstance(used, int):
+            raise TypeError("used of the Lease must be an int")
+        if not 0 <= used <= n:
+            raise ValueError("used of the Lease must be 0 to the length of its buf")
+        self.view = self.buf if used == n else self.buf[:used]
+
+    def _begin(self, broker):
         self._out = False
-        self.view = self.buf if self.used == len(self.buf) else self.buf[: self.used]
-        self._holders.append(self._pool)
+        self._broker = broker
+        self._holders = 1
 
-    def _for(self, sink):
-        # The payload for a sink: a queue keeps the lease, and says when it is done with it.
-        if type(sink) is channel.Subscription:
-            self._holders.append(sink)
-            return self
-        return self.view
-
-    def _end(self, rating):
-        self._return(self._pool)
-        return max(rating, self._pool.pressure())
-
-    def _return(self, holder):
-        self._holders.remove(holder)
+    def _return(self):
+        self._holders -= 1
         if not self._holders:
             self._pool._take_back(self)
 
@@ -58,10 +57,8 @@ class Pool:
     refused: how often lease() found none."""
 
     def __init__(self, count, nbytes):
-        if not isinstance(count, int) or count < 1:
-            raise ValueError("count must be an int of 1 or more")
-        if not isinstance(nbytes, int) or nbytes < 1:
-            raise ValueError("nbytes must be an int of 1 or more")
+        bounded("count", count, 1)
+        bounded("nbytes", nbytes, 1)
         self.refused = 0
         self._leases = tuple(Lease(self, nbytes) for _ in range(count))
         # A ring of the free ones with one place more, which stays free.
@@ -112,9 +109,9 @@ class Pool:
                 continue
             if lease._out:
                 found.append(("publisher", since))
-            for holder in lease._holders:
-                if holder is not self:
-                    found.append((holder.name, since))
+            elif lease._holders:
+                subs = {s for _, s in lease._broker.sinks() if type(s) is channel.Subscription}
+                found.extend((sub.name, since) for sub in subs if sub._has(lease))
         found.sort(key=lambda holder: -holder[1])
         return found
 

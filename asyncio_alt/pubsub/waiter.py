@@ -2,12 +2,22 @@
 
 import sys
 
+MOST = 0xFFFFFF  # of what a caller may ask for: far below where sizes would overflow
+
+
+def bounded(name, value, least):
+    """ValueError unless value is an int from least to MOST."""
+    if not isinstance(value, int) or not least <= value <= MOST:
+        raise ValueError("%s must be an int, %d to %d" % (name, least, MOST))
+
+
 if sys.implementation.name == "micropython":
     from time import ticks_add, ticks_diff, ticks_ms
 
     from .. import core
 
     report = core._report
+    FAULTS = (Exception, core.CancelledError)  # what user code may raise and is reported
 
     def _yield(_):
         yield
@@ -50,6 +60,8 @@ else:
     import traceback
     from time import monotonic_ns
 
+    FAULTS = (Exception, asyncio.CancelledError)
+
     def ticks_ms():
         return monotonic_ns() // 1000000
 
@@ -72,7 +84,7 @@ else:
         # CPython's loop knows no priority.
         future = waiter.task
         waiter.task = None
-        if not future.done():
+        if not future.done() and not future.get_loop().is_closed():
             future.set_result(None)
 
     class Waiter:
