@@ -153,9 +153,11 @@ class Broker:
     def _add(self, sink):
         try:
             self._attach(sink.filter, sink)
-        except BaseException:
-            sink.close()  # nobody else could
-            raise
+        except BaseException as er:
+            # Nobody else could. Without memory MicroPython has one object for all exceptions: had
+            # close() one of another type, it would be that which is raised here.
+            sink.close()
+            raise er
         return sink
 
     def attach(self, filter, sink):
@@ -201,6 +203,10 @@ class Broker:
 
     def detach(self, filter, sink):
         """Ends that. ValueError if it was not attached."""
+        if not self._detach(filter, sink):
+            raise ValueError("sink is not attached to that filter")
+
+    def _detach(self, filter, sink):
         keys = _keys(filter)
         path = []
         node = self._root
@@ -213,13 +219,14 @@ class Broker:
             if entry[1] is sink:
                 break
         else:
-            raise ValueError("sink is not attached to that filter")
+            return False
         # From here on no memory is needed.
         node.remove(entry)
         while path and not node:
             node = path.pop()
             del node[keys.pop()]
         self._forget_routes()
+        return True
 
     def _forget_routes(self):
         self._plain = ()
@@ -235,12 +242,13 @@ class Broker:
 
     def _let_go(self, filter, sink):
         try:
-            self.detach(filter, sink)
+            while self._detach(filter, sink):
+                pass
         except MemoryError:
             self._untidy = True
             self._forget_routes()
         except (TypeError, ValueError):
-            pass  # it is not attached
+            pass  # no filter: it is not attached
 
     # Publishing
 
@@ -351,7 +359,7 @@ class Broker:
             return 1.0
         try:
             return _shares[n][full]
-        except (KeyError, TypeError):
+        except Exception:
             pass
         try:
             return full / n  # allocates, on a microcontroller

@@ -103,11 +103,13 @@ class Subscription(Waiter):
 
     def unqueue(self, ticket):
         """Forgets the message of the ticket, whose publish_wait() was cancelled."""
-        for i, late in enumerate(self._late):
+        i = 0  # without enumerate(), which takes memory
+        for late in self._late:
             if late[2] is ticket:
                 self._late.pop(i)
                 self._drop(late[1])
                 break
+            i += 1
 
     # The subscriber's side
 
@@ -169,6 +171,7 @@ class Subscription(Waiter):
             ticket.done(self)
         self.delivered += 1
         if _Lease and isinstance(payload, _Lease):
+            self.release()  # what another task took, while this one waited
             self._held = payload
             payload = payload.view
         return (topic, payload)

@@ -6,6 +6,7 @@ import sys
 from . import broker as _broker
 from .waiter import FAULTS, bounded, report
 
+_INVALID = (TypeError, ValueError)
 _COPIED = object()  # stands for a value that put_from() has copied
 
 if sys.implementation.name == "micropython":
@@ -156,7 +157,7 @@ class Publisher(_Drain):
                     return True
                 lengths[i] = -1
                 return False
-        except (TypeError, ValueError):
+        except _INVALID:
             try:
                 [n]  # a hard interrupt has no memory
                 raise

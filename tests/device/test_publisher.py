@@ -235,6 +235,43 @@ async def test_order_room_and_overruns():
     assert len(got) == 6
 
 
+async def test_invalid_count_in_an_interrupt_is_refused_and_counted():
+    import micropython
+
+    publisher = Publisher(Broker(), "a", 3, 4)
+    values = (-1, 5, "2", None)
+    buf = bytearray(5)
+    micropython.heap_lock()  # as in a hard interrupt
+    try:
+        took = 0
+        for n in values:
+            if publisher.put_from(buf, n):
+                took += 1
+        if publisher.put_from(7, 1):
+            took += 1
+    finally:
+        micropython.heap_unlock()
+    assert took == 0 and publisher.overruns == 5
+    publisher.close()
+
+
+def test_publisher_ends_with_the_run_also_if_its_task_never_ran():
+    pool = Pool(2, 4)
+    for passes in (0, 3):
+        publisher = None
+
+        async def main():
+            nonlocal publisher
+            publisher = Publisher(Broker(), "a", 3)
+            for _ in range(passes):
+                await sleep_ms(0)
+            publisher.put(pool.lease())
+
+        asyncio.run(main())
+        assert pool.leased() == 0
+        assert not publisher.put(1) and publisher.overruns == 1
+
+
 async def test_bad_arguments_are_named():
     broker = Broker()
     raises(ValueError, Publisher, broker, "a/+", 3, match="topic")

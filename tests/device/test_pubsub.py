@@ -114,6 +114,10 @@ def test_what_is_no_filter_and_no_topic():
     for topic in (None, b"a", 1, [], ("a",)):
         raises(TypeError, broker.publish, topic, 1, match="topic")
     raises(ValueError, broker.subscribe, "a\0", match="filter")
+    for kept in (False, True):
+        raises(ValueError, broker.retained, "a/#/b", match="filter")
+        raises(TypeError, broker.retained, None, match="filter")
+        broker._retained["a"] = kept
     assert broker.published == 0 and broker.sinks() == [] and not broker._root
 
 
@@ -124,6 +128,31 @@ def test_length_of_topics_is_limited_as_in_mqtt():
         raises(ValueError, broker.publish, text, 1, match="topic")
         raises(ValueError, broker.subscribe, text, match="filter")
         broker.subscribe(text[1:]).close()
+
+
+@needs("pc")
+def test_topics_are_utf8_without_surrogates():
+    broker = Broker()
+    good = ("\x7f", "\x80", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U00010000")
+    for text in good + ("\U0010ffff", "a\u0800\x80/\U0001f600b"):
+        assert broker.publish(text, 1) == 0.0 and matches(text, text)
+    texts = ["\ud800", "a\udbff", "\udc00/b", "\udfff", "\ud83d\ude00"]
+    if MICROPYTHON:
+        for data in (
+            b"\xc0\x80",
+            b"\xc1\xbf",
+            b"\xe0\x80\xaf",
+            b"\xf0\x8f\xbf\xbf",
+            b"\xf4\x90\x80\x80",
+        ):
+            texts.append(str(data, "utf-8"))
+    published = broker.published
+    for text in texts:
+        raises(ValueError, broker.publish, text, 1, match="topic")
+        raises(ValueError, broker.subscribe, text, match="filter")
+        raises(ValueError, matches, "#", text, match="topic")
+        raises(ValueError, broker.retained, text, match="filter")
+    assert broker.published == published and not broker._root
 
 
 def test_many_levels_need_no_stack():
@@ -142,6 +171,8 @@ async def test_bad_arguments_are_named():
     raises(ValueError, lambda: broker.subscribe("a", policy="drop"), match="policy")
     raises(ValueError, lambda: broker.subscribe("a", maxlen=-1), match="maxlen")
     raises(TypeError, lambda: broker.subscribe("a", maxlen="1"), match="maxlen")
+    for bits in (24, 29, 30, 31, 32, 59, 60, 61, 63, 64, 100):
+        raises(ValueError, lambda: broker.subscribe("a", maxlen=1 << bits), match="maxlen")
     for policy in ("drop_old", "latest"):
         raises(ValueError, lambda: broker.subscribe("a", maxlen=0, policy=policy), match="maxlen")
     raises(TypeError, broker.subscribe_call, "a", None, match="fn")
@@ -344,6 +375,51 @@ def test_new_retained_message_and_new_subscriber_inside_its_delivery():
 
 
 @needs("pc")
+async def test_cancelled_error_of_a_function_is_reported():
+    def fail(topic, payload):
+        raise asyncio.CancelledError
+
+    broker = Broker()
+    broker.subscribe_call("a", fail)
+    sub = broker.subscribe("a")
+    with Reports() as reports:
+        assert broker.publish("a", 1) == 0.0
+        assert await broker.publish_wait("a", 2) == 0.0
+    assert taken(sub) == [1, 2] and len(reports.got) == 2
+
+
+@needs("pc")
+def test_subscription_with_further_filters_gets_a_message_once_and_ends_with_close():
+    broker = Broker()
+    other = Broker()
+    sub = broker.subscribe("a/#", maxlen=1, policy="drop_new")
+    call = broker.subscribe_call("b", lambda topic, payload: None)
+    for filter in ("+/b", "a/b", "a/#", "a/b"):
+        broker.attach(filter, sub)
+    broker.attach("a/b", call)
+    other.attach("x", sub)
+    assert broker.publish("a/b", 1) == 0.0 and sub.queued == 1 and call.delivered == 1
+    assert broker.publish("a/b", 2) == 0.5 and sub.dropped == broker.dropped == 1
+    assert other.publish("x", 1) == 1.0
+    broker.detach("+/b", sub)
+    assert broker.publish("c/b", 1) == 0.0
+    sub.close()
+    call.close()
+    assert not broker._root and not other._root and broker.dropped == sub.dropped == 3
+    raises(ValueError, broker.attach, "a", sub, match="closed")
+    assert not broker.sinks()
+
+
+@needs("pc")
+def test_close_of_what_was_detached():
+    broker = Broker()
+    sub = broker.subscribe("a")
+    broker.detach("a", sub)
+    sub.close()
+    assert sub.filter == "a" and not broker._root
+
+
+@needs("pc")
 def test_closed_subscribers_leave_nothing():
     broker = Broker()
     filters = ["a", "a/b", "a/#", "#", "+/b/+/#", "a/b/c/d", "/", "a"]
@@ -405,6 +481,30 @@ def test_more_retained_messages_than_room():
         broker.publish("a/%d" % i, i, retain=True)
     sub = broker.subscribe("a/+", maxlen=2, policy="drop_new")
     assert sub.queued == 2 and sub.dropped == 3
+
+
+@needs("pc")
+def test_function_that_publishes_gets_nothing_that_is_outdated():
+    for new in (b"new", None, b"old"):
+        broker = Broker()
+        topics = ["a", "b", "c", "d/e"]
+        for topic in topics:
+            broker.publish(topic, b"old", retain=True)
+        seen = []
+
+        def fn(topic, payload):
+            seen.append((topic, payload))
+            if len(seen) == 1:
+                for other in topics:
+                    if other != topic:
+                        broker.publish(other, new, retain=True)
+
+        broker.subscribe_call("#", fn)
+        assert len(seen) == 4 or new == b"old", seen
+        now = dict(broker.retained())
+        for topic in topics:
+            got = [payload for t, payload in seen if t == topic]
+            assert got[-1] == now.get(topic), (topic, got)
 
 
 # A task that takes
@@ -708,6 +808,64 @@ async def test_publish_wait_waits_for_a_sink_that_queues():
     await passes()
     await cancel(task)
     assert sink.late is None
+
+
+@needs("pc")
+async def test_sink_that_raises_is_not_waited_for():
+    class Bad(Sink):
+        def put_wait(self, topic, payload, retain, ticket):
+            self.ticket = ticket
+            ticket.wait(self)
+            if payload == 1:
+                raise ValueError("put_wait")
+            return 1
+
+        def unqueue(self, ticket):
+            raise ValueError("unqueue")
+
+    broker = Broker()
+    sinks = [Bad(), Bad()]
+    for sink in sinks:
+        broker.attach("a", sink)
+    with Reports() as reports:
+        assert await broker.publish_wait("a", 1) == 0.0
+        sinks[0].ticket.done(sinks[0])  # it does not matter any more
+        task = asyncio.create_task(broker.publish_wait("a", 2))
+        await passes()
+        assert await cancel(task) == []
+    assert [str(r["exception"]) for r in reports.got] == ["put_wait"] * 2 + ["unqueue"] * 2
+
+
+@needs("pc")
+def test_rating_is_a_float_up_to_1_whatever_a_sink_says():
+    broker = Broker()
+    broker.attach("a", Sink(2))
+    broker.subscribe("a")
+    broker.subscribe("a")
+    assert broker.publish("a", 1) == 2 / 3
+    broker.attach("a", Sink(200))
+    assert broker.publish("a", 1) == 1.0
+
+
+@needs("pc")
+async def test_sink_that_ends_inside_a_delivery_of_publish_wait():
+    # Each of the two is a sink without put_wait(); the first one detaches the second.
+    class Ends(Sink):
+        def put(self, *args):
+            if broker.sinks()[1:]:
+                broker.detach("a", second)
+            return super().put(*args)
+
+    broker = Broker()
+    first = Ends()
+    second = Sink()
+    for sink in (first, second):
+        broker.attach("a", sink)
+    with Reports() as reports:
+        await broker.publish_wait("a", 1)
+        await broker.publish_wait("a", 2)
+    assert not reports.got
+    assert len(first.got) == 2 and len(second.got) == 1
 
 
 # Counters

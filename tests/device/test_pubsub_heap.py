@@ -4,8 +4,36 @@ import gc
 
 import micropython
 
+import asyncio_alt as asyncio
 from asyncio_alt import create_task, sleep_ms
-from asyncio_alt.pubsub import Broker
+from asyncio_alt.pubsub import Broker, Pool
+
+
+def able(topic, payload):
+    pass
+
+
+class Full:
+    # Leaves n bytes of the heap, in one piece.
+    def __init__(self, n):
+        self.hold = [None] * 3000
+        self.rest = bytearray(n)
+
+    def fill(self):
+        i = 0
+        size = gc.mem_free() // 2
+        while size > 8:
+            try:
+                self.hold[i] = bytearray(size)
+                i += 1
+            except MemoryError:
+                size //= 4
+        self.rest = None
+
+    def free(self):
+        # Something may still point to the list.
+        for i in range(3000):
+            self.hold[i] = None
 
 
 def test_publish_allocates_nothing():
@@ -161,3 +189,102 @@ def test_opened_and_closed_subscriptions_leave_nothing():
     round()
     gc.collect()
     assert gc.mem_alloc() - before < 500, gc.mem_alloc() - before
+
+
+@needs("pc")
+def test_subscription_for_which_there_is_no_memory_leaves_nothing():
+    broker = Broker()
+    broker.publish("a/b", 1, retain=True)
+    broker.publish("a/c", 1, retain=True)
+    there = broker.subscribe("a/b", maxlen=1, policy="drop_new")
+    made = failed = 0
+    for subscribe in (
+        lambda: broker.subscribe("a/+/c/d"),
+        lambda: broker.subscribe("a/+", priority=True),
+        lambda: broker.subscribe_call("a/#", able),
+        lambda: broker.subscribe_call("x/y/z", able),
+    ):
+        for n in range(0, 2200, 300):
+            sub = None
+            full = Full(n)
+            full.fill()
+            try:
+                sub = subscribe()
+            except MemoryError:
+                failed += 1
+            full.free()
+            if sub:
+                made += 1
+                assert len(broker.sinks()) == 2
+                full = Full(n % 500)
+                full.fill()
+                sub.close()  # never fails
+                sub.close()
+                full.free()
+            assert [sink for _, sink in broker.sinks()] == [there]
+            assert list(broker._root) == ["a"] and list(broker._root["a"]) == ["b"]
+            assert not there.dropped
+    assert made > 3 and failed > 3, (made, failed)
+
+
+@needs("pc")
+async def test_publishing_without_memory_reaches_all_or_none():
+    asyncio.get_event_loop().set_exception_handler(lambda loop, context: None)
+    pool = Pool(1, 64)
+    for wait in (False, True):
+        done = failed = 0
+        for n in range(0, 3000, 500):
+            broker = Broker()
+            subs = [broker.subscribe("a", maxlen=1, policy="block") for _ in range(6)]
+            lease = pool.lease()
+            lease.used = 5
+            full = Full(n)
+            full.fill()
+            try:
+                if wait:
+                    await broker.publish_wait("a", lease, True)
+                else:
+                    broker.publish("a", lease, True)
+                done += 1
+            except MemoryError:
+                failed += 1
+            full.free()
+            queued = [sub.queued for sub in subs]
+            assert queued == [broker.published] * 6, (n, queued)
+            assert len(broker.retained()) == broker.published or wait
+            for sub in subs:
+                sub.close()
+            lease.release()
+            assert pool.leased() == 0 and not broker.sinks()
+            assert broker.dropped == 6 * broker.published
+        assert done and failed, (done, failed)
+    asyncio.get_event_loop().set_exception_handler(None)
+
+
+@needs("pc")
+async def test_publish_wait_for_which_there_is_no_memory_is_forgotten():
+    asyncio.get_event_loop().set_exception_handler(lambda loop, context: None)
+    for n in range(0, 2200, 300):
+        broker = Broker()
+        sub = broker.subscribe("a", maxlen=1, policy="block")
+        broker.publish("a", 0)
+        wait = broker.publish_wait("a", 1)
+        result = []
+
+        async def publish():
+            try:
+                result.append(await wait)
+            except MemoryError:
+                result.append(None)
+
+        task = create_task(publish())
+        full = Full(n)
+        full.fill()
+        await sleep_ms(0)
+        full.free()
+        left = len(sub._late or ())
+        assert left == (not result), (n, left, result)
+        assert sub.get_nowait()[1] == 0 and sub.queued == left
+        await task
+        sub.close()
+    asyncio.get_event_loop().set_exception_handler(None)

@@ -3,11 +3,14 @@
 import ast
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -74,6 +77,161 @@ def test_values_from_a_thread_are_complete_and_in_order(in_time):
         assert sub.queued == 0 and sub.dropped == 0
 
     asyncio.run(main())
+
+
+def test_put_after_the_loop_has_closed_is_refused_and_counted():
+    """The loop may close with values put and not published, at any moment of the thread."""
+    for pending in (False, True):
+        loop = asyncio.new_event_loop()
+        pool = layer.Pool(1, 4)
+
+        async def main():
+            publisher = layer.Publisher(layer.Broker(), "a", 4)
+            if pending:
+                publisher.put(pool.lease())
+            return publisher
+
+        publisher = loop.run_until_complete(main())
+        loop.close()
+        with ThreadPoolExecutor() as pool_of_threads:
+            took = [pool_of_threads.submit(publisher.put, n).result() for n in range(10)]
+        assert took == [False] * 10 and publisher.overruns == 10
+        assert pool.leased() == 0 and not any(publisher._values)
+
+
+def test_exceptions_of_publish_leave_nothing_behind_waiting(in_time):
+    async def main():
+        broker = layer.Broker()
+        got = []
+        broker.subscribe_call("a", lambda topic, payload: got.append(payload))
+        publisher = layer.Publisher(broker, "a", 8)
+        lease = layer.Pool(1, 4).lease()
+        lease.release()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        for value in (lease, 1, lease, 2):
+            publisher.put(value)
+        await asyncio.sleep(0.01)
+        assert got == [1, 2]
+
+    asyncio.run(main())
+
+
+def test_two_loops_in_two_threads(in_time):
+    def run(n):
+        async def main():
+            broker = layer.Broker()
+            sub = broker.subscribe("a", maxlen=1, policy="block")
+            publishers[n] = layer.Publisher(broker, "b", 500)
+            there = broker.subscribe("b", maxlen=500)
+            await asyncio.to_thread(ready.wait)
+            task = asyncio.create_task(send(broker))
+            for i in range(300):
+                assert (await sub.get())[1] == i
+                publishers[1 - n].put(i)  # from the other one's thread
+            await task
+            for i in range(300):
+                assert (await there.get())[1] == i
+            await asyncio.to_thread(ready.wait)
+
+        asyncio.run(main())
+        return True
+
+    async def send(broker):
+        for i in range(300):
+            await broker.publish_wait("a", i)
+
+    publishers = [None, None]
+    ready = threading.Barrier(2)
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(run, (0, 1))) == [True, True]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork()")
+def test_forked_process_has_its_own_loop_and_leaves_the_parents_alone(in_time):
+    async def child():
+        broker = layer.Broker()
+        publisher = layer.Publisher(broker, "a", 2)
+        sub = broker.subscribe("a")
+        return publisher.put(1) and await sub.get() == ("a", 1)
+
+    async def main():
+        publisher = layer.Publisher(layer.Broker(), "a", 2)
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                refused = not publisher.put(1) and publisher.overruns == 1
+                code = 0 if refused and asyncio.run(child()) else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert publisher.put(1) and publisher.overruns == 0
+        await asyncio.sleep(0.01)
+        assert publisher._broker.published == 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # there may be threads
+        asyncio.run(main())
+
+
+EAGER = """
+import asyncio
+from asyncio_alt import pubsub
+
+async def main():
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+    broker = pubsub.Broker()
+    first = broker.subscribe("a", maxlen=1, policy="block")
+    second = broker.subscribe("b", maxlen=1, policy="block")
+    tasks = []
+
+    def fn(topic, payload):
+        tasks.append(asyncio.create_task(broker.publish_wait("b", payload)))
+
+    broker.subscribe_call("a", fn)
+    publisher = pubsub.Publisher(broker, "a", 4)
+    got = []
+
+    async def take(sub):
+        async for topic, payload in sub:
+            got.append((topic, payload))
+
+    await broker.publish_wait("a", 0)
+    outer = asyncio.create_task(broker.publish_wait("a", 1))
+    await asyncio.sleep(0.01)
+    assert not outer.done() and not tasks[1].done()
+    takers = [asyncio.create_task(take(sub)) for sub in (first, second)]
+    await asyncio.gather(outer, *tasks)
+    publisher.put(2)
+    await asyncio.sleep(0.01)
+    assert sorted(got) == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)], got
+    first.close()
+    second.close()
+    await asyncio.gather(*takers)
+    print("done")
+
+asyncio.run(main())
+"""
+
+
+def test_eager_tasks():
+    command = next(
+        (c for c in ([sys.executable], ["python3.12"], ["python3.13"]) if eager(c)), None
+    )
+    if not command:
+        pytest.skip("no Python has eager tasks")
+    done = subprocess.run(
+        command + ["-c", EAGER], cwd=ROOT, capture_output=True, text=True, timeout=20
+    )
+    assert done.stdout == "done\n", done.stderr
+
+
+def eager(command):
+    test = "import asyncio; asyncio.eager_task_factory"
+    try:
+        return not subprocess.run(command + ["-c", test], capture_output=True).returncode
+    except OSError:
+        return False
 
 
 def test_publisher_needs_the_loop():
