@@ -3,30 +3,52 @@
 from . import core
 
 
-# What a parked task waits on: Task.cancel() has nothing to remove it from.
-class _Park:
-    @staticmethod
-    def remove(task):
-        pass
+# What a task has in its data while it waits for the tasks aws: Task.cancel() calls remove().
+class _Wait:
+    def __init__(self, aws):
+        self.aws = aws
+        self.queue = None  # the one that the task is in, or None
+        self.running = ()  # which of aws to cancel with it
+
+    def remove(self, task):
+        # One that has been cancelled just now, as at the end of run(), is not cancelled twice:
+        # by its turn it may have awaited something in its own finally.
+        self.running = [t for t in self.aws if t.state and t.data is not core.CancelledError]
+        if self.queue:
+            self.queue.remove(task)
+
+    def cancel(self):
+        for t in self.running:
+            if t.state:
+                t.cancel()
 
 
-# Stands for a coroutine in a Task that waits with others for a task, and then ends our sleep.
+# Stands for a coroutine in a Task that runs behind aw, waits for it if it has not ended by then,
+# and ends the sleep of the task that waits.
 class _Waker:
-    def __init__(self, task):
-        self.task = task
+    def __init__(self, me, wait, aw):
+        self.me = me
+        self.wait = wait
+        self.aw = aw
 
     def send(self, _):
-        if self.task.data is None:
-            core._task_queue.remove(self.task)
-            core._push(self.task, core._heir(core.cur_task))
+        if self.aw.state:
+            self.aw.state.push(core.cur_task)
+            core.cur_task.data = self.aw.state
+            return
+        iter(self.aw)  # its exception has somebody who gets it
+        if self.me.data is self.wait:
+            self.wait.queue.remove(self.me)
+            core._push(self.me, core._heir(core.cur_task))
         raise StopIteration
 
 
 def wait_for(aw, timeout, sleep=core.sleep):  # async
     """Runs aw (a coroutine or Task) and returns its result or raises its exception. After timeout
-    seconds (None: no limit) aw is cancelled, and TimeoutError is raised when it has ended; but a
-    result that it had by then is returned, and another exception than the cancellation raised.
-    Cancelling wait_for when aw has just ended drops its result: give a Task to keep that."""
+    seconds (None: no limit; 0 or less: at once, and a coroutine does not start) aw is cancelled,
+    and TimeoutError is raised when it has ended; but a result other than None that it returns all
+    the same is returned, and another exception than the cancellation raised. Cancelling wait_for
+    cancels aw; when aw has just ended that drops its result: give a Task to keep it."""
     if timeout is not None:
         sgen = sleep(timeout)
         key = sgen.state
@@ -41,29 +63,37 @@ def wait_for(aw, timeout, sleep=core.sleep):  # async
     if timeout is None or not aw.state:
         return (yield from aw)
     iter(aw)  # makes its state a queue
-    waiting = aw.state
-    waker = core.Task(_Waker(me), core.__dict__)
-    waiting.push(waker)
-    waker.data = waiting
-    late = False
+    wait = _Wait((aw,))
+    waker = None
     try:
-        core._push(me, key)
-        yield
-        if aw.state:
-            late = True
+        if timeout > 0:
+            wait.queue = queue = core._task_queue
+            waker = core.Task(_Waker(me, wait, aw), core.__dict__)
+            core._push(waker, core._heir(me))
+            core._push(me, key)
+            me.data = wait
+            yield
+        late = bool(aw.state)
+        if late:
             aw.cancel()
-            waiting.push(me)
-            me.data = waiting
+            wait.queue = aw.state
+            aw.state.push(me)
+            me.data = wait
             yield
     except core.CancelledError:
-        if aw.state:
-            aw.cancel()
+        wait.cancel()
         raise
     finally:
-        if waker.state:
-            (waker.data or core._task_queue).remove(waker)
-    if late and isinstance(aw.data, (StopIteration, core.CancelledError)):
-        raise core.TimeoutError
+        if waker and waker.state:
+            (waker.data or queue).remove(waker)
+    if late:
+        er = aw.data
+        if (
+            isinstance(er, core.CancelledError)
+            or isinstance(er, StopIteration)
+            and er.value is None
+        ):
+            raise core.TimeoutError
     return (yield from aw)
 
 
@@ -75,8 +105,9 @@ def wait_for_ms(aw, timeout):
 def gather(*aws, return_exceptions=False):  # async
     """Runs the awaitables aws (coroutines or Tasks) side by side and returns the list of their
     results. An exception of one is raised at once, and the others go on; with return_exceptions
-    it stands in the list. Cancelling it cancels those that run. RuntimeError if another task
-    waits for one of them."""
+    it stands in the list. Cancelling it cancels those that run, and is raised when they have
+    ended (without return_exceptions: when the first has). RuntimeError if another task waits for
+    one of them."""
     me = core.cur_task or core.current_task()
     left = 0  # how many to wait for
     failed = None  # the exception to raise
@@ -88,33 +119,36 @@ def gather(*aws, return_exceptions=False):  # async
             failed = er
         elif left:
             return
-        if me.data is _Park:
+        if me.data is wait:
             core._push(me, core._heir(t))
 
-    tasks = [core._promote_to_task(aw) for aw in aws]
+    tasks = {id(aw): aw for aw in aws}  # one that is given twice runs once
+    for k in tasks:
+        tasks[k] = core._promote_to_task(tasks[k])
+    tasks = [tasks[id(aw)] for aw in aws]
+    wait = _Wait(tasks)
+    cancelled = None
     try:
         for t in tasks:
             if t.state is True:
                 t.state = done
                 left += 1
             elif t.state:
-                raise RuntimeError("can't gather")
+                if t.state is not done:
+                    raise RuntimeError("can't gather")
             elif not (return_exceptions or failed or isinstance(t.data, StopIteration)):
                 failed = t.data
-        if left and not failed:
-            me.data = _Park
+        while left and not failed:
+            me.data = wait
             try:
                 yield
-            except core.CancelledError:
-                for t in tasks:
-                    if t.state is done:
-                        t.state = True
-                        t.cancel()
-                raise
+            except core.CancelledError as er:
+                cancelled = er
+                wait.cancel()
     finally:
         for t in tasks:
             if t.state is done:
                 t.state = True
-    if failed:
-        raise failed
+    if failed or cancelled:
+        raise failed or cancelled
     return [t.data.value if isinstance(t.data, StopIteration) else t.data for t in tasks]

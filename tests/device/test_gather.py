@@ -121,3 +121,83 @@ async def test_nested_and_with_a_deadline():
     )
     await passes(2)
     assert not event.waiting.peek() and nothing_left()
+
+
+async def test_cancelled_one_waits_for_its_children():
+    """Stock 1.29: it is raised before they have handled their cancellation."""
+    log = []
+
+    async def child(n, swallow):
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            await passes(n)
+            log.append(n)
+            if not swallow:
+                raise
+
+    for swallow, exceptions, ended in (
+        (False, True, [2, 5]),
+        (True, False, [2, 5]),
+        (True, True, [2, 5]),
+        (False, False, [2]),  # it ends with the first that fails
+    ):
+        log.clear()
+        g = asyncio.create_task(
+            asyncio.gather(child(5, swallow), child(2, swallow), return_exceptions=exceptions)
+        )
+        await passes(2)
+        g.cancel()
+        await araises(asyncio.CancelledError, g)
+        assert log == ended, (log, swallow, exceptions)
+        await passes(5)
+    assert nothing_left()
+
+
+async def test_the_same_one_twice_runs_once():
+    """Stock 1.29: RuntimeError."""
+    ran = []
+
+    async def child():
+        ran.append(1)
+        await passes(1)
+        return 7
+
+    coro = child()
+    t = asyncio.create_task(child())
+    assert await asyncio.gather(coro, t, coro, t) == [7, 7, 7, 7]
+    assert len(ran) == 2
+    assert await asyncio.gather(t, t) == [7, 7]
+
+
+async def test_task_that_is_gathered_or_timed_cancels_the_one_that_waits_for_it():
+    """A plain await of the caller does nothing: the C type has no place for it."""
+    log = []
+
+    async def outer(make):
+        try:
+            await make(asyncio.create_task(inner(asyncio.current_task())))
+        except asyncio.CancelledError:
+            log.append("outer")
+            raise
+
+    async def inner(task):
+        try:
+            await passes(1)
+            assert task.cancel() is True
+            await asyncio.sleep_ms(20)
+            log.append("goes on")
+        except asyncio.CancelledError:
+            log.append("inner")
+            raise
+
+    for make, want in (
+        (asyncio.gather, ["inner", "outer"]),
+        (lambda t: asyncio.wait_for(t, 10), ["outer", "inner"]),
+        (forward, ["goes on"]),
+    ):
+        log.clear()
+        t = asyncio.create_task(outer(make))
+        await asyncio.sleep_ms(60)
+        assert t.done() and log == want, log
+    assert nothing_left()

@@ -174,7 +174,7 @@ async def test_timeouts():
         await araises(asyncio.TimeoutError, asyncio.wait_for(asyncio.Event().wait(), timeout))
     start = time.ticks_ms()
     while time.ticks_diff(time.ticks_ms(), start) < 100:  # whenever the clock ticks
-        assert await asyncio.wait_for(result(0, 7), 0) == 7
+        assert await asyncio.wait_for(result(0, 7), 0.0001) == 7
 
 
 async def test_bad_arguments_are_refused_before_anything_runs():
@@ -375,3 +375,98 @@ async def test_end_and_deadline_in_the_same_pass():
         except asyncio.TimeoutError:
             assert cancelled
         await t
+
+
+async def test_value_of_one_that_caught_the_cancellation_is_returned():
+    """Stock 1.29: TimeoutError, what it had read so far is lost."""
+
+    async def collect(n):
+        got = []
+        try:
+            while True:
+                await asyncio.sleep_ms(2)
+                got.append(1)
+        except asyncio.CancelledError:
+            await passes(n)
+            return got
+
+    for n in (0, 2):
+        assert await asyncio.wait_for_ms(collect(n), 20)
+        assert await asyncio.wait_for_ms(asyncio.create_task(collect(n)), 20)
+        assert await asyncio.wait_for_ms(asyncio.wait_for_ms(collect(n), 20), 1000)
+    assert len(core._tasks) == 1 and not core._task_queue.peek()
+
+
+async def test_without_time_a_coroutine_does_not_start():
+    """Stock 1.29: it runs until it waits."""
+    ran = []
+
+    async def inner():
+        ran.append(1)
+
+    async def caught():
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            await passes(2)
+            return 7
+
+    for wait_for, timeout in (asyncio.wait_for, -0.5), (asyncio.wait_for_ms, 0):
+        await araises(asyncio.TimeoutError, wait_for(inner(), timeout))
+        assert not ran
+        # A Task that has ended gives its result, one that runs is cancelled.
+        t = asyncio.create_task(result(0, 7))
+        await passes(2)
+        assert await wait_for(t, timeout) == 7
+        await araises(asyncio.TimeoutError, wait_for(asyncio.create_task(inner()), timeout))
+        t = asyncio.create_task(caught())
+        await passes(2)
+        assert await wait_for(t, timeout) == 7
+    assert len(core._tasks) == 1 and not core._task_queue.peek()
+
+
+async def test_what_is_ready_takes_two_rounds_of_the_ready_tasks():
+    async def fail():
+        raise ValueError
+
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep_ms(0)
+
+    other = asyncio.create_task(count())
+    await passes(2)
+    for make in (lambda: result(0, 7), lambda: asyncio.create_task(result(0, 7))):
+        before = turns
+        assert await asyncio.wait_for(make(), 10) == 7
+        assert turns - before <= 2
+    before = turns
+    await araises(ValueError, asyncio.wait_for(fail(), 10))
+    assert turns - before <= 2
+    other.cancel()
+
+
+def test_at_the_end_of_run_a_finally_may_await():
+    log = []
+
+    async def inner(i):
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.sleep_ms(2)
+            log.append(i)
+
+    async def gathered(i):
+        await asyncio.gather(inner(i), inner(i))
+
+    async def main():
+        for i in range(10):
+            asyncio.create_task(asyncio.wait_for(inner(i), 20))
+            asyncio.create_task(gathered(i))
+        await asyncio.sleep_ms(10)
+
+    asyncio.run(main())
+    assert len(log) == 30, log
