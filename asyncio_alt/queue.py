@@ -25,6 +25,8 @@ class Queue:
         self._putters = core.TaskQueue()
         self._joiners = core.TaskQueue()
         self._unfinished = 0
+        self._zeros = 0  # counts the moments at which that was 0
+        self._woken = False  # a task has been woken
 
     def qsize(self):
         """How many items (int) are in the queue."""
@@ -73,26 +75,39 @@ class Queue:
             raise ValueError("task_done() called too many times")
         self._unfinished -= 1
         if not self._unfinished:
+            self._zeros = self._zeros + 1 & 0xFFFF
             while self._wake_one(self._joiners):
                 pass
 
     def join(self):  # async
-        """Waits until task_done() has been called for every item."""
-        while self._unfinished:
-            yield from self._wait(self._joiners, lambda: self._unfinished)
+        """Waits until task_done() has been called for every item: for one moment of that, even if
+        a put has followed at once."""
+        zeros = self._zeros
+
+        def blocked():
+            return self._unfinished and self._zeros == zeros
+
+        while blocked():
+            yield from self._wait(self._joiners, blocked)
 
     def _wake_one(self, queue):
         if queue.peek():
+            self._woken = True
             core._wake(queue.pop())
             return True
 
     def _wait(self, queue, blocked):
         # Wait in the queue; a task that was woken and then cancelled passes its turn on.
         t = core.cur_task or core.current_task()
+        self._woken = False
         queue.push(t)
         t.data = queue
-        if not blocked():
-            self._wake_one(queue)  # a scheduled callback came in between
+        if self._woken or not blocked():
+            # A scheduled callback came in between, and may have woken this one: it must not wait,
+            # nor be removed from the queue. The others look again.
+            while self._wake_one(queue):
+                pass
+            t.data = None
         try:
             yield
         except core.CancelledError:

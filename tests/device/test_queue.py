@@ -105,6 +105,44 @@ async def test_join_waits_for_task_done():
     raises(ValueError, q.task_done)
 
 
+async def test_join_returns_after_a_moment_of_zero():
+    q = asyncio.Queue()
+
+    async def worker():
+        # Says that an item is done, and puts what follows from it.
+        while True:
+            n = await q.get()
+            q.task_done()
+            if n:
+                q.put_nowait(n - 1)
+            await passes(1)
+
+    for _ in range(3):
+        q.put_nowait(9)
+        joins = [asyncio.create_task(q.join()) for _ in range(3)]
+        await passes(1)
+        w = asyncio.create_task(worker())
+        await passes(3)
+        assert all(t.done() for t in joins) and q._unfinished
+        await q.join()
+        await passes(20)
+        await cancel(w)
+    assert not q._unfinished and idle(q)
+    # One that comes after the put waits for its own moment.
+    q.put_nowait(1)
+    q.get_nowait()
+    first = asyncio.create_task(q.join())
+    await passes(1)
+    q.task_done()
+    q.put_nowait(2)
+    second = asyncio.create_task(q.join())
+    await passes(3)
+    assert first.done() and not second.done()
+    q.task_done()
+    await passes(2)
+    assert second.done() and idle(q)
+
+
 async def test_cancelled_get_loses_no_item():
     for n in range(1, 4):
         for before in range(3):
