@@ -42,31 +42,43 @@ class Queue:
 
     def put_nowait(self, item):
         """Puts item in the queue. QueueFull if it is full."""
-        if self.full():
-            raise QueueFull
-        self._items.append(item)
+        items = self._items
         self._unfinished += 1
+        items.append(item)
+        if 0 < self.maxsize < len(items):  # looked at afterwards: a scheduled callback may put too
+            items.pop()
+            self._unfinished -= 1
+            raise QueueFull
         self._wake_one(self._getters)
 
     def get_nowait(self):
         """Takes the oldest item. QueueEmpty if there is none."""
-        if not self._items:
+        try:
+            item = self._items.pop(0)
+        except IndexError:
             raise QueueEmpty
-        item = self._items.pop(0)
         self._wake_one(self._putters)
         return item
 
     def put(self, item):  # async
         """Puts item in the queue when there is room."""
-        while self.full():
-            yield from self._wait(self._putters, self.full)
-        self.put_nowait(item)
+        while True:
+            while self.full():
+                yield from self._wait(self._putters, self.full)
+            try:
+                return self.put_nowait(item)
+            except QueueFull:
+                pass  # a scheduled callback was faster
 
     def get(self):  # async
         """Takes the oldest item when there is one."""
-        while not self._items:
-            yield from self._wait(self._getters, self.empty)
-        return self.get_nowait()
+        while True:
+            while not self._items:
+                yield from self._wait(self._getters, self.empty)
+            try:
+                return self.get_nowait()
+            except QueueEmpty:
+                pass  # a scheduled callback was faster
 
     def task_done(self):
         """Says that an item that was taken has been dealt with. ValueError if called more often
@@ -93,7 +105,10 @@ class Queue:
     def _wake_one(self, queue):
         if queue.peek():
             self._woken = True
-            core._wake(queue.pop())
+            try:
+                core._wake(queue.pop())
+            except IndexError:
+                pass  # a scheduled callback was faster
             return True
 
     def _wait(self, queue, blocked):

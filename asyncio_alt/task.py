@@ -2,104 +2,67 @@
 
 from . import core
 
-# A TaskQueue is a pairing heap: the task with the earliest key is the root, and each task holds
-# a list of children with later keys. Among equal keys the order of arrival stays: in every list
-# what came first is on the left, and of two equal ones the left becomes the parent.
-
-
-def _meld(left, right):
-    # One heap of two; either may be None. All of left came before all of right.
-    if left is None:
-        return right
-    if right is None:
-        return left
-    if core.ticks_diff(right.ph_key, left.ph_key) < 0:
-        # left becomes the first child of right
-        left.ph_next = right.ph_child
-        if right.ph_child:
-            right.ph_child.ph_prev = left
-        else:
-            right.ph_last = left
-        left.ph_prev = right
-        right.ph_child = left
-        return right
-    # right becomes the last child of left
-    if left.ph_child:
-        left.ph_last.ph_next = right
-        right.ph_prev = left.ph_last
-    else:
-        left.ph_child = right
-        right.ph_prev = left
-    left.ph_last = right
-    return left
-
-
-def _pair(node):
-    # One heap of a list of siblings.
-    heap = None
-    while node:
-        left = node
-        right = node.ph_next
-        left.ph_next = left.ph_prev = None
-        if right:
-            node = right.ph_next
-            right.ph_next = right.ph_prev = None
-        else:
-            node = None
-        heap = _meld(heap, _meld(left, right))
-    return heap
+# A scheduled callback may come between any two steps of what follows, and push or pop tasks; a
+# KeyboardInterrupt may end it there. So each step that changes a queue is one call of a list's
+# method, which is C code and does all or nothing.
 
 
 class TaskQueue:
     def __init__(self):
-        self.heap = None
+        # In the order in which the tasks are due, of equal ones in the order of arrival. The Nones
+        # behind them are the end, and keep the list from giving back memory that it will need.
+        self.tasks = [None] * 4
+        self.spare = 4  # how many Nones
+        self.changes = 0  # counts them
 
     def peek(self):
-        return self.heap
+        return self.tasks[0]
 
     def push(self, task, key=None):
         task.data = None
-        task.ph_key = core.ticks() if key is None else key
-        self.heap = _meld(self.heap, task)
+        task.ph_key = key = core.ticks() if key is None else key
+        tasks = self.tasks
+        while True:
+            changes = self.changes
+            low = 0
+            high = len(tasks)
+            try:
+                while low < high:
+                    i = low + high >> 1
+                    t = tasks[i]
+                    if t is None or core.ticks_diff(t.ph_key, key) > 0:
+                        high = i
+                    else:
+                        low = i + 1
+            except IndexError:
+                continue  # a scheduled callback has made it shorter
+            tasks.insert(low, task)
+            if self.changes == changes:
+                self._changed()
+                return
+            # A scheduled callback came in between: this may be the wrong place.
+            if not self.remove(task):
+                return  # it has taken the task out
 
     def pop(self):
-        task = self.heap
+        task = self.tasks.pop(0)
         if task is None:
+            self.tasks.append(None)
             raise IndexError("empty heap")
-        self.heap = _pair(task.ph_child)
-        task.ph_child = None
+        self._changed()
         return task
 
     def remove(self, task):
-        if task is self.heap:
-            self.pop()
-            return
-        # Put the heap of its children in its place among its siblings.
-        prev = task.ph_prev
-        nxt = task.ph_next
-        heap = _pair(task.ph_child)
-        task.ph_child = task.ph_next = task.ph_prev = None
-        first = prev.ph_child is task  # then prev is the parent
-        if heap:
-            heap.ph_prev = prev
-            heap.ph_next = nxt
-            if nxt:
-                nxt.ph_prev = heap
-        elif nxt:
-            nxt.ph_prev = prev
-        if first:
-            prev.ph_child = heap or nxt
-        else:
-            prev.ph_next = heap or nxt
-        if not nxt:
-            # The last child has changed: find the parent.
-            last = heap or prev
-            if first:
-                prev.ph_last = heap
-                return
-            while prev.ph_prev.ph_child is not prev:
-                prev = prev.ph_prev
-            prev.ph_prev.ph_last = last
+        # Returns whether it was there.
+        try:
+            self.tasks.remove(task)
+        except ValueError:
+            return False
+        self._changed()
+        return True
+
+    def _changed(self):
+        self.changes = self.changes + 1 & 0xFFFF
 
 
 class Task:
@@ -114,10 +77,11 @@ class Task:
         # is called when it ends. None: has ended, nobody has asked. False: has ended.
         self.state = True
         self.ph_key = 0  # ticks at which it is to run
-        self.ph_child = None  # first child
-        self.ph_last = None  # last child, if there is a first
-        self.ph_next = None  # next sibling
-        self.ph_prev = None  # previous sibling, or the parent of a first child
+        # The loop's queue may hold one more: see that there is room, while memory may be taken.
+        queue = getattr(core, "_task_queue", None)
+        if queue and queue.spare < len(core._tasks):
+            queue.spare += 1
+            queue.tasks.append(None)
 
     def __iter__(self):
         if not self.state:
@@ -147,9 +111,11 @@ class Task:
         t = self
         while isinstance(t.data, Task):
             t = t.data
-        if hasattr(t.data, "remove"):
-            t.data.remove(t)
-            core._task_queue.push(t)
+        queue = t.data
+        if hasattr(queue, "remove"):
+            # A scheduled callback may wake it first; then it is in the loop's queue.
+            if queue.remove(t) is not False:
+                core._task_queue.push(t)
         elif core.ticks_diff(t.ph_key, core.ticks()) > 0:
             core._task_queue.remove(t)
             core._task_queue.push(t)

@@ -231,3 +231,58 @@ async def test_put_from_a_scheduled_callback_wakes_the_getter():
         micropython.schedule(q.put_nowait, 7)
         assert await asyncio.wait_for_ms(t, 500) == 7
     assert idle(q)
+
+
+@needs("schedule")
+def test_a_scheduled_callback_at_every_step_loses_no_item():
+    async def main(k, maxsize, call):
+        # A task puts three items and another gets them, while a callback puts or gets one.
+        nonlocal ended
+        q = asyncio.Queue(maxsize)
+        got = []
+        put = [0, 1, 2]
+
+        async def putter():
+            for i in range(3):
+                await q.put(i)
+
+        async def getter():
+            while True:
+                got.append(await q.get())
+                q.task_done()
+
+        def step(_):
+            nonlocal k
+            k -= 1
+            if k:
+                micropython.schedule(step, 0)
+                return
+            try:
+                if call == "put":
+                    q.put_nowait(7)
+                    put.append(7)
+                else:
+                    got.append(q.get_nowait())
+                    q.task_done()
+            except (asyncio.QueueFull, asyncio.QueueEmpty):
+                pass
+
+        micropython.schedule(step, 0)
+        tasks = [asyncio.create_task(coro) for coro in (getter(), putter())]
+        await asyncio.wait_for(tasks[1], 1)
+        ended = k > 0
+        while k:
+            pass
+        await asyncio.wait_for(q.join(), 1)
+        assert not maxsize or q.qsize() <= maxsize
+        assert sorted(got) == sorted(put) and not q._unfinished, (k, got, put)
+        await cancel(tasks[0])
+        assert idle(q)
+
+    for maxsize in (0, 1):
+        for call in ("put", "get"):
+            ended = False
+            k = 0
+            while not ended:
+                k += 1
+                asyncio.run(main(k, maxsize, call))

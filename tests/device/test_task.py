@@ -2,6 +2,8 @@
 
 import time
 
+import micropython
+
 import asyncio_alt as asyncio
 from asyncio_alt import create_task, sleep_ms
 from asyncio_alt.core import Task, TaskQueue, ticks_add, ticks_diff
@@ -91,6 +93,139 @@ def test_queue_of_many_is_left_in_order():
     for t in all[::3]:
         queue.remove(t)
     assert [queue.pop() for i in range(100) if i % 3] == [all[i] for i in range(100) if i % 3]
+
+
+def at_step(k, call):
+    # Has call() run at the k-th step, from here on, at which a scheduled callback can.
+    def step(_):
+        nonlocal k
+        k -= 1
+        if k:
+            micropython.schedule(step, 0)
+        else:
+            call()
+
+    micropython.schedule(step, 0)
+    return lambda: not k
+
+
+def swept(try_at):
+    # Calls try_at(k) for k = 1, 2, ..., until it returns that its callback came too late.
+    k = 1
+    while try_at(k):
+        k += 1
+        assert k < 2000
+    assert k > 2
+
+
+C_TASKS = not hasattr(TaskQueue(), "tasks")  # nothing interrupts them
+
+
+@needs("schedule")
+def test_queue_and_a_scheduled_callback_at_every_step():
+    def drain(queue):
+        out = []
+        while queue.peek():
+            try:
+                out.append(queue.pop())
+            except IndexError:
+                pass  # the callback was faster
+        return out
+
+    for what in ("push", "pop", "remove", "pop all"):
+        for callback in (-1, 1, 9, "pop", "pop all"):  # a number: the key of what it pushes
+
+            def try_at(k):
+                queue = TaskQueue()
+                all = tasks(11)
+                there = all[:9]
+                for i in range(9):
+                    queue.push(all[i], i % 3)
+                out = []
+
+                def call():
+                    if callback == "pop":
+                        if queue.peek():
+                            out.append(queue.pop())
+                    elif callback == "pop all":
+                        out.extend(drain(queue))
+                    else:
+                        queue.push(all[9], callback)
+                        there.append(all[9])
+
+                fired = at_step(k, call)
+                if what == "push":
+                    queue.push(all[10], 1)
+                    there.append(all[10])
+                elif what == "remove":
+                    if not C_TASKS:
+                        queue.remove(all[8])
+                elif what == "pop":
+                    out.append(queue.pop())
+                else:
+                    out.extend(drain(queue))
+                within = fired()
+                while not fired():
+                    pass
+                # Each has come out once, what is left in order.
+                rest = drain(queue)
+                keys = [t.ph_key for t in rest]
+                assert keys == sorted(keys), (what, callback, k, keys)
+                assert [t for t in rest if t in all[:9] and t.ph_key == 1] == [
+                    t for t in all if t in rest and t in all[:9] and t.ph_key == 1
+                ]
+                got = out + rest
+                if what == "remove" and not C_TASKS and all[8] not in got:
+                    got.append(all[8])
+                assert len(got) == len(there) and set(got) == set(there), (what, callback, k)
+                return within
+
+            if callback == "pop all" and what == "pop":
+                pass  # it may find nothing to pop
+            elif C_TASKS:
+                try_at(1)
+            else:
+                swept(try_at)
+
+
+@needs("schedule")
+def test_cancel_and_a_scheduled_callback_at_every_step():
+    async def main(k):
+        nonlocal within
+        event = asyncio.Event()
+        out = []
+
+        async def wait(i):
+            try:
+                await event.wait()
+            except asyncio.CancelledError:
+                out.append(-i)
+            else:
+                out.append(i)
+            await sleep_ms(1)
+
+        waits = [create_task(wait(i)) for i in range(1, 5)]
+        await sleep_ms(0)
+        fired = at_step(k, event.set)
+        waits[1].cancel()
+        within = fired()
+        while not fired():
+            pass
+        for t in waits:
+            await asyncio.wait_for(t, 1)
+        assert len(out) == 4 and set(out) in ({1, -2, 3, 4}, {1, 2, 3, 4}), (k, out)
+        assert not event.waiting.peek()
+
+    within = True
+
+    def try_at(k):
+        asyncio.run(main(k))
+        return within
+
+    if C_TASKS:
+        try_at(1)
+    else:
+        swept(try_at)
 
 
 async def test_awaited_task_gives_its_result_as_often_as_asked():
