@@ -8,7 +8,7 @@ from time import ticks_ms as ticks
 if sys.platform in ("linux", "darwin"):
     try:
         from . import wake_unix as _bell
-    except OSError:  # there is no network, not even the loopback
+    except Exception:  # there are no threads, or no network, not even the loopback
         from . import wake as _bell
 else:
     from . import wake as _bell

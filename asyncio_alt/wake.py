@@ -43,7 +43,8 @@ except ImportError:
     import io
 
     class _Bell(io.IOBase):
-        rang = False
+        def __init__(self):
+            self.rang = False  # here: an attribute that a handler sets first takes heap
 
         def ioctl(self, req, arg):
             return self.rang if req == 3 else -1  # MP_STREAM_POLL

@@ -99,30 +99,75 @@ async def test_flag_set_by_a_thread_ends_the_sleep_at_once():
     assert not t.done()
 
 
-@needs("threads", "sockets")
-def test_without_a_network_a_thread_ends_the_sleep_too():
+def imported_anew(**without):
+    # The package, in a program that has other modules of these names; None for no such module.
     import sys
-
-    class NoNetwork:
-        AF_INET = SOCK_DGRAM = 0
-
-        def socket(*args):
-            raise OSError(101)
 
     for name in list(sys.modules):
         if name.startswith("asyncio"):
             del sys.modules[name]
-    sys.modules["socket"] = NoNetwork
-    import asyncio_alt as asyncio
+    for name, module in without.items():
+        sys.modules[name] = module or type("Absent", (), {})  # an import from it is an ImportError
+    import asyncio_alt
 
-    flag = asyncio.ThreadSafeFlag()
+    return asyncio_alt
 
-    def thread():
-        time.sleep_ms(30)
-        flag.set()
 
-    start(thread)
-    asyncio.run(asyncio.wait_for(flag.wait(), 2))
+class NoNetwork:
+    AF_INET = SOCK_DGRAM = 0
+
+    def socket(*args):
+        raise OSError(101)
+
+
+@needs("threads")
+def test_without_a_network_a_thread_ends_the_sleep_too():
+    for socket in (NoNetwork, None):
+        asyncio = imported_anew(socket=socket)
+        flag = asyncio.ThreadSafeFlag()
+
+        def thread():
+            time.sleep_ms(30)
+            flag.set()
+
+        start(thread)
+        asyncio.run(asyncio.wait_for(flag.wait(), 2))
+
+
+def test_without_threads_or_ringio_the_first_ring_takes_no_heap():
+    import micropython
+
+    class NoRingIO:
+        const = micropython.const
+        schedule = getattr(micropython, "schedule", None)
+
+    for without in (
+        {"_thread": None},
+        {"_thread": None, "socket": None},
+        {"socket": NoNetwork, "micropython": NoRingIO},
+        {"_thread": None, "socket": None, "micropython": NoRingIO},
+    ):
+        asyncio = imported_anew(**without)
+        flag = asyncio.ThreadSafeFlag()
+        micropython.heap_lock()  # as in a hard interrupt's handler
+        try:
+            flag.set()
+        finally:
+            micropython.heap_unlock()
+        assert asyncio.core._bell.rung()
+
+        async def main():
+            event = asyncio.Event()
+            t = asyncio.create_task(event.wait())
+            await asyncio.sleep_ms(1)
+            asyncio.get_event_loop().call_soon_threadsafe(event.set)
+            await asyncio.wait_for(t, 2)
+            await flag.wait()
+            assert not asyncio.core._bell.rung()
+            await asyncio.sleep_ms(5)
+            return 7
+
+        assert asyncio.run(asyncio.wait_for(main(), 5)) == 7
 
 
 @needs("threads")
