@@ -14,3 +14,7 @@ def __getattr__(name):
     from .lazy import load
 
     return load(globals(), name)
+
+
+if sys.implementation.name == "micropython":
+    sys.modules[__name__ + ".core"].__getattr__ = __getattr__  # stock has those names there

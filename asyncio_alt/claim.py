@@ -45,11 +45,19 @@ def claim():
 
 class _Module:
     # Stands for a module of this package that is loaded on first use.
-    def __init__(self, name):
-        self._name = name
-
     def __getattr__(self, name):
-        return getattr(__import__(self._name, None, None, (name,)), name)
+        return getattr(_loaded(self), name)
+
+    # A build without this keeps the value in the instance, where lazy.load() finds it.
+    def __setattr__(self, name, value):
+        setattr(_loaded(self), name, value)
+
+
+_names = {}  # id(_Module) to the name of what it stands for
+
+
+def _loaded(module):
+    return __import__(_names[id(module)], None, None, ("core",))
 
 
 def install():
@@ -63,7 +71,8 @@ def install():
         name = package + sub
         module = modules.get(name)
         if not module:
-            module = _Module(name)
+            module = _Module()
+            _names[id(module)] = name
             setattr(modules[package], sub[1:], module)
         for alias in ("asyncio", "uasyncio"):
             if alias != package:

@@ -121,6 +121,18 @@ class IOQueue:
             e[5] = w
             e.extend((0, None))
 
+    @property
+    def poller(self):
+        """The loop's poller, as in stock."""
+        return core._poller
+
+    def _dequeue(self, s):
+        # As in stock: forget the stream, whoever waits for it.
+        e = self.map.get(id(s))
+        if e:
+            e[0] = e[1] = None
+            self._update(e)
+
     def remove(self, task):
         # Called by Task.cancel(). The other side of the stream goes on waiting.
         for k in self.map:

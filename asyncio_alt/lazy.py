@@ -12,7 +12,7 @@ idle LightSleep power_mode set_idle_hook stay_awake
 ioqueue IOQueue POLLPRI priority_window roundrobin
 irq Interrupt
 lock Lock
-loop Loop get_event_loop new_event_loop
+loop Loop get_event_loop new_event_loop _exc_context
 protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server
 pubsub pubsub
 queue Queue QueueEmpty QueueFull
@@ -25,11 +25,17 @@ timeouts Timeout timeout timeout_at timeout_ms"""
 def load(package, name, names=_NAMES):
     """Returns what name (str) stands for in a package, whose globals (dict) get it too.
     AttributeError if no line of names has it."""
+    if name == "__all__" and "core" in package:
+        # What `import *` takes of the package and of its core: what is loaded already.
+        return [name for name in package["core"].__dict__ if name[0] != "_"]
     for line in names.split("\n"):
         line = line.split(" ")
         if name in line:
-            # Not by a relative import: MicroPython takes that as relative to this module.
-            value = __import__(package["__name__"] + "." + line[0], None, None, (name,))
+            # One that is there may have been given other functions by a program. Not by a relative
+            # import: MicroPython takes that as relative to this module.
+            value = package.get(line[0]) or __import__(
+                package["__name__"] + "." + line[0], None, None, (name,)
+            )
             if name != line[0]:
                 value = getattr(value, name)
             package[name] = value

@@ -51,6 +51,10 @@ class Calls:
                 core._report("Exception in callback", er)
 
 
+# Stock's name for what it gives the exception handler.
+_exc_context = {"message": "Task exception wasn't retrieved", "exception": None, "future": None}
+
+
 async def _stopper():
     pass
 

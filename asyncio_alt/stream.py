@@ -174,6 +174,7 @@ class Stream:
     aclose = wait_closed
 
 
+stream_awrite = Stream.awrite
 StreamReader = Stream
 StreamWriter = Stream
 

@@ -141,8 +141,11 @@ def _run_two(case, target, preamble):
             f'exec {command} "$1" {shlex.quote(preamble)}"$2"\n'
         )
         instance.chmod(0o755)
-        command = [sys.executable, runner, *["-i", f"exec:{instance}"] * 2]
-        if "--result-dir" in runner.read_text():  # from 1.26
+        text = runner.read_text()
+        named = re.search(r'"(-[a-z])",\s*"--(test-)?instance"', text)  # -i, in newer trees -t
+        option = named[1] if named else "-t"
+        command = [sys.executable, runner, *[option, f"exec:{instance}"] * 2]
+        if "--result-dir" in text:  # from 1.26
             command += ["--result-dir", scratch]
         done = subprocess.run([*command, case], capture_output=True, text=True)
     if done.returncode:

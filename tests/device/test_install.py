@@ -288,3 +288,39 @@ def test_stock_runs_before_ours():
     time.sleep_ms(2)
     assert asyncio_alt.run(work(asyncio_alt)) == 3
     raises(RuntimeError, asyncio.run, work(asyncio), match="install()")
+
+
+@needs("sockets")
+def test_what_a_program_puts_into_a_module_takes_effect():
+    import asyncio_alt
+
+    asyncio_alt.install()
+    import asyncio
+    from asyncio import stream
+
+    async def patched(*args):
+        return "patched"
+
+    class Mine(asyncio_alt.Lock):
+        pass
+
+    # Before the module is loaded, and after.
+    stream.open_connection = patched
+    asyncio.lock.Lock = Mine
+    assert asyncio.run(asyncio.open_connection("127.0.0.1", 1)) == "patched"
+    assert asyncio.run(asyncio.stream.open_connection("127.0.0.1", 1)) == "patched"
+    stream.start_server = patched
+    assert asyncio.run(asyncio.start_server(None, "127.0.0.1", 1)) == "patched"
+    assert asyncio.lock.Lock is Mine and asyncio_alt.lock.Lock is Mine
+
+
+def test_names_of_stocks_core_are_there_without_install():
+    import asyncio_alt.core as core
+    from asyncio_alt.core import Loop, get_event_loop
+
+    assert get_event_loop() is Loop is core.Loop
+    raises(AttributeError, lambda: core.nothing)
+    assert core._io_queue.poller and core._exc_context["message"]
+    names = {}
+    exec("from asyncio_alt import *; from asyncio_alt.core import *", names)
+    assert names["sleep_ms"] is core.sleep_ms
