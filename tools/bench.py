@@ -13,7 +13,9 @@ import json
 import math
 import platform
 import re
+import shutil
 import statistics
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +26,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import Problem, Unavailable, arguments, served, size, source, targets
+from tools import Problem, Unavailable, arguments, firmware, served, size, source, targets
 from tools.bootstrap import ROOT, version
 from tools.targets.child import free_port
 
@@ -322,6 +324,18 @@ EXPERIMENTS = {
     ),
 }
 
+
+def _alike(how):
+    # The unix port has stock frozen in and ours lies in the heap, where a collection goes through
+    # its code too: these figures are of both in the same place.
+    figures = (
+        Figure(f"gc.collect(), {how}", _US, "collect"),
+        Figure("— heap in use", _BYTES, "used"),
+        Figure("— small web request", _US, "us"),
+    )
+    return [Experiment("alike", figures, {"port": free_port(), "requests": 200})]
+
+
 _REQUESTS = {"clients": 10, "requests": 2000}
 _MICRODOT = (
     Figure("Web server microdot, per request, 10 clients", _US, ""),
@@ -385,7 +399,8 @@ def main(args):
         )
         micropython = micropython_version(target)
     if args.target == "unix":
-        figures += _microdot(console, args.repeats) + _flash(console)
+        figures += _microdot(console, args.repeats)
+        figures += alike(console, args.repeats) + _flash(console)
     report = {
         "target": args.target,
         "micropython": micropython,
@@ -514,6 +529,21 @@ def _microdot(console, repeats):
         _judged(figure, *(figure.of(samples[side]) for side in PACKAGES))
         for figure, samples in zip(_MICRODOT, (per_request, took), strict=True)
     ]
+
+
+def alike(console, repeats):
+    """Return the figures of both packages from files, and of both frozen, if they can be had."""
+    figures = []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(source.tree(None) / "extmod" / "asyncio", Path(folder, "asyncio"))
+            with targets.get("unix", path=[folder, ROOT]) as target:
+                figures += measure(target, _alike("both from files"), repeats)
+        with targets.get("unix", binary=firmware.build("unix"), path=[]) as target:
+            figures += measure(target, _alike("both frozen"), repeats)
+    except Unavailable as error:
+        console.print(f"Both from files or both frozen left out: {error}")
+    return figures
 
 
 def _flash(console):
