@@ -77,7 +77,8 @@ def measure(package: Path, source: Path) -> dict:
     alike = sorted(set(flash["stock"]) - {"__init__", "core", "task"})
     more = sorted(set(flash["ours"]) - {"__init__", "core", "lazy", "task", *alike})
     steps = {}
-    version, steps["ours"] = _imported(package.name, flash["ours"], ["lazy", *alike, *more])
+    first = ["lazy"] if "lazy" in flash["ours"] else []
+    version, steps["ours"] = _imported(package.name, flash["ours"], [*first, *alike, *more])
     version, steps["stock"] = _imported("asyncio", flash["stock"], alike)
     last = {"base": ["base"] * 2, "drop-in": alike[-1:] * 2, "everything": more[-1:]}
     return {
