@@ -1,8 +1,14 @@
-"""IOQueue: the streams that tasks wait for; and the priority of I/O."""
+"""IOQueue: the streams that tasks wait for; the priority of I/O; and buffers as bytes."""
 
 import select
+from io import BytesIO
 
 from micropython import const
+
+try:
+    from uctypes import addressof, bytearray_at
+except ImportError:
+    bytearray_at = None
 
 from . import core
 
@@ -11,6 +17,42 @@ _POLLIN = const(1)
 _POLLPRI = const(2)
 _POLLOUT = const(4)
 _LOOK_MS = const(10)  # how often a sleeping loop looks at streams written in Python
+
+
+_sink = BytesIO(1)
+
+opened = set()  # servers and transports: each has a _fail(exc), which is called when run() ends
+
+
+def _drop():
+    # Called by core when it forgets all that waits.
+    for it in list(opened):
+        it._fail(None)
+
+
+core._drop = _drop
+
+
+def octets(buf, what):
+    """A buffer, named what (str) in errors, as one whose items are bytes: itself if they are, else
+    a bytearray at its address, which lives no longer than it. TypeError if it is no buffer, or if
+    this MicroPython has no uctypes."""
+    try:
+        if isinstance(buf, str):
+            raise TypeError
+        n = size = len(buf)
+        # The interpreter does not tell the size of an item, but a write counts in bytes: has the
+        # buffer any from n on? Most have none, and then nothing is allocated.
+        while _sink.write(buf, n, 1):
+            n += size
+    except TypeError:
+        raise TypeError(what + " must be bytes-like")
+    if n != size:
+        _sink.seek(0)
+        if not bytearray_at:
+            raise TypeError(what + " must have items of one byte")
+        return bytearray_at(addressof(buf), n)
+    return buf
 
 
 def roundrobin(on=None):
@@ -37,17 +79,42 @@ def priority_window(ms=None):
     return -core._ahead
 
 
+class _NoPoller:
+    # Stands for the poller that a failed register() has left broken, so that a poll would crash,
+    # until there is memory for another.
+
+    def ipoll(self, dt):
+        core._poller = self
+        try:
+            core._new_poller()
+            for e in core._streams.values():
+                core._poller.register(e[2], 0)
+                core._io_queue._update(e)
+        except MemoryError:
+            core._poller = self
+            return ()
+        return core._poller.ipoll(dt)
+
+    def register(self, s, ev=0):
+        pass
+
+    modify = unregister = register
+
+
+_no_poller = _NoPoller()
+
+
 class IOQueue:
     """The streams that are waited for. The loop has one; programs need it to wait in a way that no
     stream class offers."""
 
     def __init__(self):
-        # id(stream) -> [reader, writer, stream, events, soft, watcher]
+        # id(stream) -> [reader, writer, stream, events, soft, watcher, and two more]
         #   reader, writer: the task that waits, or None
         #   events: what to poll for the reader, _POLLPRI among it if it has priority
         #   soft: the stream is written in Python
-        #   watcher: None, or what watch() was given; then it is the reader too, and two more
-        #     are for wait_io_event()
+        #   watcher: None, or what watch() was given; then it is the reader too
+        #   two more: for wait_io_event()
         self.map = core._streams
         self.soft = 0  # how many are written in Python
         self._start()
@@ -69,17 +136,15 @@ class IOQueue:
         if e is None:
             if hasattr(s, "fileno") and s.fileno() < 0:
                 raise OSError(9)  # EBADF: a closed socket, which the kernel polls in silence
+            self.map[id(s)] = e = [None, None, s, ev, hasattr(s, "ioctl"), None, 0, None]
             try:
                 core._poller.register(s, ev)
             except Exception as er:
-                # The failed register has left the poller broken: replace it.
-                core._new_poller()
-                for k in self.map:
-                    e = self.map[k]
-                    core._poller.register(e[2], 0)
-                    self._update(e)
+                del self.map[id(s)]
+                _no_poller.ipoll(0)
+                if isinstance(er, MemoryError):
+                    raise
                 raise TypeError("stream cannot be polled: %r (%r)" % (s, er))
-            self.map[id(s)] = e = [None, None, s, ev, hasattr(s, "ioctl"), None]
             self.soft += e[4]
         elif e[idx] or e[5]:
             raise RuntimeError("another task waits to %s it" % ("write" if idx else "read"))
@@ -117,9 +182,7 @@ class IOQueue:
             raise RuntimeError("a task waits for it")
         elif ev:
             self._enqueue(s, 0, ev, w)
-            e = self.map[id(s)]
-            e[5] = w
-            e.extend((0, None))
+            self.map[id(s)][5] = w
 
     @property
     def poller(self):
@@ -168,6 +231,8 @@ class IOQueue:
                 p = select.poll()
                 p.register(e[2], (e[3] if e[0] else 0) | (_POLLOUT if e[1] else 0))
                 p.poll(0)
+            except MemoryError:
+                pass
             except Exception as er:
                 self.fail(e[2], er)
                 n += 1
@@ -240,7 +305,10 @@ class IOQueue:
                         try:
                             e[5]._ready(e[6])
                         except Exception as er:
-                            e[5]._raised(er)
+                            try:
+                                e[5]._raised(er)
+                            except MemoryError:
+                                pass  # not even for that; it is called again
                 dt = yield
         finally:
             self._start()  # KeyboardInterrupt or the like ends it; run() goes on for a while

@@ -6,6 +6,7 @@ from errno import ECONNRESET, ENOBUFS
 from micropython import const
 
 from . import core
+from .ioqueue import octets, opened
 from .loop import Loop
 
 _POLLIN = const(1)
@@ -17,7 +18,9 @@ _SMALL = const(512)  # a piece to be sent that is shorter takes in the next whil
 _HIGH = const(4096)  # the high-water mark, at first
 _ROOM = const(65536)  # with more than this above it in the buffer a write is refused
 
-_BYTES = (bytes, bytearray, memoryview)
+_BYTES = (bytes, bytearray)
+
+_FAILED = (OSError, ValueError)  # of a stream: ValueError if TLS does not trust the peer
 
 # What a Transport will still do.
 _OPEN = const(0)  # all
@@ -26,7 +29,6 @@ _LOSING = const(2)  # call connection_lost
 _LOST = const(3)  # nothing
 
 _room = None  # what all Protocols' bytes are read into first, once there is one
-_open = set()  # the transports and servers that are not closed
 
 
 class _Base:
@@ -68,15 +70,10 @@ class BufferedProtocol(_Base):
         """Called when nbytes (int, 1 or more) have been received into the buffer."""
 
 
-def _check(data):
-    if not isinstance(data, _BYTES):
-        raise TypeError("write: data must be bytes, bytearray or memoryview")
-    return data
-
-
 def _reader(read):
     # A readinto() for a stream that has only read().
     def readinto(buf, n=_CHUNK):
+        buf = octets(buf, "get_buffer: buffer")
         data = read(min(n, len(buf)))
         if data:
             buf[: len(data)] = data
@@ -89,10 +86,11 @@ class Transport:
     """A connection, as connection_made() gets it. All methods may be called from tasks and from
     the protocol, not from interrupts or other threads; none waits."""
 
-    def __init__(self, protocol, stream, extra):
+    def __init__(self, protocol, stream, extra, raw=None):
         global _room
         self._p = protocol
         self._s = stream
+        self._raw = raw  # the socket under TLS: a close() of that leaves it open after an error
         self._e = extra
         self._any = getattr(stream, "any", None)  # a stream without an end: how much is there
         self._take = getattr(stream, "readinto", None) or _reader(stream.read)
@@ -105,6 +103,7 @@ class Transport:
         self._eof = False
         self._out = []  # to be sent: bytes that were written, and bytearrays of our own
         self._off = 0  # how much of the first of them has been sent
+        self._held = False  # it was refused: TLS has made a record of it, and must get it again
         self._size = 0  # how much has not
         self._high = _HIGH
         self._low = _HIGH // 4
@@ -112,8 +111,7 @@ class Transport:
         self._warned = False
         self._polled = 0  # what the stream is polled for
         self._poll()
-        _open.add(self)
-        core._drop = _drop
+        opened.add(self)
         try:
             protocol.connection_made(self)
         except Exception as er:
@@ -181,11 +179,13 @@ class Transport:
     # Sending
 
     def write(self, data):
-        """Sends what the stream takes of data (bytes, bytearray or memoryview) at once, and the
-        rest when it takes more. Dropped, with a warning the first time, if is_closing(). OSError
-        (ENOBUFS) if more than 64 KB above the high-water mark are buffered already; that the
-        connection has failed is told by connection_lost() alone."""
-        _check(data)
+        """Sends what the stream takes of data (bytes-like) at once, and the rest when it takes
+        more. Dropped, with a warning the first time, if is_closing(). OSError (ENOBUFS) if more
+        than 64 KB above the high-water mark are buffered already; that the connection has failed
+        is told by connection_lost() alone. TypeError for items of more than a byte on a
+        MicroPython without uctypes."""
+        if not isinstance(data, _BYTES):
+            data = octets(data, "write: data")
         if self._state:
             if not self._warned:
                 self._warned = True
@@ -199,8 +199,9 @@ class Transport:
         elif data:
             try:
                 n = self._s.write(data) or 0
-            except OSError as er:
+            except _FAILED as er:
                 return self._lose(er)
+            self._held = not n
         left = len(data) - n
         if not left:
             return
@@ -212,7 +213,7 @@ class Transport:
         else:
             if n:
                 data = memoryview(data)[n:]
-            if out and len(out[-1]) < _SMALL:  # then it is a bytearray
+            if len(out) > self._held and len(out[-1]) < _SMALL:  # then it is a bytearray
                 out[-1].extend(data)
             else:
                 out.append(bytearray(data))
@@ -222,7 +223,7 @@ class Transport:
 
     def writelines(self, list_of_data):
         """As write() of all that the iterable gives, joined."""
-        self.write(b"".join([bytes(_check(data)) for data in list_of_data]))
+        self.write(b"".join([bytes(octets(data, "write: data")) for data in list_of_data]))
 
     def set_write_buffer_limits(self, high=None, low=None):
         """Sets the water marks in bytes (int). high: by default 4 times low, or 4096. low: by
@@ -258,6 +259,7 @@ class Transport:
                 buf = out[0]
                 off = self._off
                 n = self._s.write(memoryview(buf)[off:] if off else buf)
+                self._held = not n
                 if not n:
                     break
                 self._size -= n
@@ -266,7 +268,7 @@ class Transport:
                     break
                 self._off = 0
                 out.pop(0)
-        except OSError as er:
+        except _FAILED as er:
             self._fail(er)
             return True
         if self._full and self._size <= self._low:
@@ -293,27 +295,34 @@ class Transport:
         self._lose(None)
 
     def _raised(self, er):
-        if not (self._taking and isinstance(er, OSError)):
-            core._report("Exception in a protocol", er)
-        self._lose(er)
+        try:
+            if not (self._taking and isinstance(er, _FAILED)):
+                core._report("Exception in a protocol", er)
+        finally:
+            self._lose(er)
 
     def _lose(self, exc):
         # To be called by anybody: connection_lost() comes when the caller has returned.
         if self._state < _LOSING:
             self._forget(_LOSING)
-            Loop.call_soon_threadsafe(self._fail, exc)
+            try:
+                Loop.call_soon_threadsafe(self._fail, exc)
+            except MemoryError:
+                self._fail(exc)
 
     def _fail(self, exc):
         # To be called by the loop.
         if self._state < _LOST:
             self._forget(_LOST)
-            _open.discard(self)
+            opened.discard(self)
             try:
                 self._p.connection_lost(exc)
             except Exception as er:
                 core._report("Exception in a protocol", er)
             if hasattr(self._s, "close"):
                 self._s.close()
+            if self._raw:
+                self._raw.close()
 
     def _forget(self, state):
         self._state = state
@@ -329,8 +338,8 @@ class Transport:
         if not (self._state or self._paused or self._eof):
             ev |= _POLLIN
         if ev != self._polled:
-            self._polled = ev
             core._io_queue.watch(self._s, ev, self)
+            self._polled = ev
 
     def _ready(self, ev):
         # The poll had these events, though another callback may have changed what is wanted.
@@ -354,77 +363,25 @@ async def create_connection(protocol_factory, host, port, *, ssl=None, server_ho
     """Opens a TCP connection; returns (transport, protocol). protocol_factory: called without
     arguments, returns the protocol. ssl: True, or an SSLContext, for TLS. OSError if the
     connection cannot be made."""
-    from .stream import _connect
+    from .stream import _close, _connect
 
-    s, addr = await _connect(host, port, ssl, server_hostname, True)
+    s, raw, addr = await _connect(host, port, ssl, server_hostname, True)
     try:
         protocol = protocol_factory()
+        return Transport(protocol, s, {"socket": s, "peername": addr}, raw), protocol
     except BaseException:
-        s.close()
+        _close(s, raw)
         raise
-    return Transport(protocol, s, {"socket": s, "peername": addr}), protocol
-
-
-class _Server:
-    # As create_server() returns it; also an `async with` context that closes it.
-
-    def __init__(self, factory, s, ssl):
-        self._factory = factory
-        self._s = s
-        self._ssl = ssl
-        core._io_queue.watch(s, _POLLIN, self)
-        _open.add(self)
-        core._drop = _drop
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, exc_type, exc, tb):
-        self.close()
-
-    def close(self):
-        """Stops accepting connections. Those that are open stay."""
-        if self in _open:
-            _open.discard(self)
-            core._io_queue.watch(self._s, 0, self)
-            self._s.close()
-
-    async def wait_closed(self):
-        """Does not wait: close() has closed it."""
-
-    def _fail(self, exc):
-        self.close()
-
-    def _raised(self, er):
-        core._report("Exception in a server", er)
-
-    def _ready(self, ev):
-        # One connection a pass.
-        try:
-            s, addr = self._s.accept()
-        except OSError:
-            return
-        from .stream import _accepted, _nodelay
-
-        try:
-            _nodelay(s)
-            s = _accepted(s, self._ssl)
-            Transport(self._factory(), s, {"socket": s, "peername": addr})
-        except Exception as er:
-            s.close()
-            core._report("Exception in a protocol factory", er)
 
 
 async def create_server(protocol_factory, host, port, *, backlog=5, ssl=None):
     """Starts a TCP server; returns it: it has close(), and is a context for `async with`.
     protocol_factory: called without arguments for each connection, returns its protocol. ssl: an
     SSLContext for TLS. OSError if the address cannot be bound."""
-    from .stream import _listen
+    from .stream import _nodelay, _server
 
-    return _Server(protocol_factory, _listen(host, port, backlog), ssl)
+    def connected(s, raw, addr):
+        _nodelay(raw or s)
+        Transport(protocol_factory(), s, {"socket": s, "peername": addr}, raw)
 
-
-def _drop():
-    # Called by core when it forgets all that waits.
-    for it in list(_open):
-        it._fail(None)
+    return _server(host, port, backlog, ssl, connected)

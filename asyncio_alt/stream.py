@@ -1,14 +1,20 @@
 """Byte streams that tasks await: StreamReader, StreamWriter, open_connection, start_server."""
 
 from . import core
+from .ioqueue import octets, opened
+
+_BYTES = (bytes, bytearray)
+_SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
 
 
 class Stream:
     """Reads and writes the stream s (a socket, a UART, any object with ioctl); StreamReader and
     StreamWriter are this class. e: a dict for get_extra_info(). priority: True to have its reads
-    woken with priority; then those of a stream that has any(), as a UART has, but for readline(),
-    take what is there, where the UART itself would wait for more. A read that is cancelled loses
-    nothing: the next one gets the bytes."""
+    woken with priority; then those of a stream that has any(), as a UART has, take what is there,
+    where the UART itself would wait for more. A read that is cancelled loses nothing: the next one
+    gets the bytes. A buffer may have items of more than a byte; all sizes are in bytes."""
+
+    raw = None  # the socket under TLS: a close() of that may leave it open
 
     def __init__(self, s, e={}, priority=False):
         self.s = s
@@ -18,6 +24,7 @@ class Stream:
         self.out_buf = b""  # out_buf[out_off:] is written and not sent yet
         self.out_off = 0
         self.out_ref = False  # out_buf is the caller's
+        self.out_ask = 0  # so many bytes of it were refused, and are to be offered again
         self.lock = None  # held by the task that sends it
 
     def get_extra_info(self, v):
@@ -29,8 +36,7 @@ class Stream:
 
     async def wait_closed(self):
         """Closes the stream. A task that waits to read or to write it gets OSError (EBADF)."""
-        self.s.close()
-        core._io_queue.fail(self.s, OSError(9))
+        _close(self.s, self.raw)
 
     def _readable(self):
         return core._io_queue.queue_read(self.s, self.priority)
@@ -75,6 +81,8 @@ class Stream:
     def readinto(self, buf):  # async
         """Reads what is there into buf, waits for one byte at least; returns the number of bytes,
         0 at the end."""
+        if self.in_buf or self.priority:
+            buf = octets(buf, "readinto: buf")
         if self.in_buf and buf:
             r = self._take(len(buf))
             buf[: len(r)] = r
@@ -105,36 +113,43 @@ class Stream:
 
     def readline(self):  # async
         """Reads a line with its b"\\n", or what is there before the end of the stream."""
-        n = bytes(self.in_buf).find(b"\n") + 1
-        if n:
-            return self._take(n)
+        r = True
+        seen = 0
         while True:
-            yield self._readable()
-            r = self.s.readline()  # does not block, may be a part
-            if r is not None:
-                if not self.in_buf and r and r[-1] == 10:
-                    return r
-                self._keep(r)
-                if not r or self.in_buf[-1] == 10:
-                    return self._take()
+            n = self.in_buf.find(b"\n", seen) + 1
+            if n or not r:
+                return self._take(n or -1)
+            seen = len(self.in_buf)
+            while True:
+                yield self._readable()
+                n = self._wanted(-1)
+                r = self.s.readline() if n < 0 else self.s.read(n)  # may be a part
+                if r is not None:
+                    break
+            if r and n < 0 and not seen and r[-1] == 10:
+                return r
+            self._keep(r)
 
     def write(self, buf, copy=True):
         """Sends what the stream takes of buf (bytes-like or str) at once; drain() sends the rest.
         copy: False to keep the rest by reference and allocate nothing. Then buf must stay as it
-        is until drain() is done, and a write before that raises OSError (EBUSY)."""
+        is until drain() is done, and a write before that raises OSError (EBUSY). TypeError for
+        items of more than a byte on a MicroPython without uctypes."""
         if isinstance(buf, str):
             buf = buf.encode()
+        data = buf if isinstance(buf, _BYTES) else octets(buf, "write: buf")
         if self.out_buf:
             if self.out_ref or not copy:
                 raise OSError(16, "write before drain() is done")
-            self.out_buf = self.out_buf[self.out_off :] + buf
+            self.out_buf = self.out_buf[self.out_off :] + data
             self.out_off = 0
             return
-        n = self.s.write(buf) or 0
-        if n < len(buf):
+        n = self.s.write(data) or 0
+        if n < len(data):
+            self.out_ask = 0 if n else len(data)
             self.out_ref = not copy
             if copy and not isinstance(buf, bytes):
-                buf = bytes(memoryview(buf)[n:])
+                buf = bytes(memoryview(data)[n:])
                 n = 0
             self.out_buf = buf
             self.out_off = n
@@ -152,11 +167,17 @@ class Stream:
         try:
             while self.out_buf:
                 yield core._io_queue.queue_write(self.s)
-                buf = self.out_buf
-                n = self.s.write(memoryview(buf)[self.out_off :] if self.out_off else buf)
-                if n:
+                buf = octets(self.out_buf, "")
+                left = len(buf) - self.out_off
+                # TLS has made a record of what it refused: it must get the same bytes again.
+                n = self.out_ask = self.out_ask or left
+                if n < len(buf):
+                    buf = memoryview(buf)[self.out_off : self.out_off + n]
+                n = self.s.write(buf) or 0
+                if n or left <= 0:
+                    self.out_ask = 0
                     self.out_off += n
-                    if self.out_off >= len(buf):
+                    if n >= left:
                         self.out_buf = b""
                         self.out_off = 0
         finally:
@@ -166,6 +187,7 @@ class Stream:
         """Writes buf[off : off + sz] and drains; sz: -1 for all (for programs written for
         uasyncio, as are awritestr and aclose)."""
         if off or sz >= 0:
+            buf = buf.encode() if isinstance(buf, str) else octets(buf, "awrite: buf")
             buf = memoryview(buf)[off : off + sz if sz >= 0 else len(buf)]
         self.write(buf)
         await self.drain()
@@ -177,6 +199,16 @@ class Stream:
 stream_awrite = Stream.awrite
 StreamReader = Stream
 StreamWriter = Stream
+
+
+def _close(s, raw):
+    # raw: None, or the socket under TLS: a close() of that leaves it open after an error.
+    try:
+        s.close()
+    finally:
+        if raw:
+            raw.close()
+        core._io_queue.fail(s, OSError(9))
 
 
 def _resolve(host, port):
@@ -197,11 +229,12 @@ def _nodelay(s):
 
 
 def _connect(host, port, ssl, server_hostname, nodelay=False):  # async
-    # Returns the connected socket and the address.
+    # Returns the connected socket, None or the one under TLS, and the address.
     from errno import EALREADY, EINPROGRESS
 
     socket, ai = _resolve(host, port)
     s = socket.socket(ai[0], ai[1], ai[2])
+    raw = None
     try:
         s.setblocking(False)
         try:
@@ -222,26 +255,27 @@ def _connect(host, port, ssl, server_hostname, nodelay=False):  # async
                 import ssl
 
                 ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            raw = s
             s = ssl.wrap_socket(
                 s, server_hostname=server_hostname or host, do_handshake_on_connect=False
             )
             s.setblocking(False)
     except BaseException:
-        s.close()
+        _close(s, raw)
         raise
-    return s, ai[-1]
+    return s, raw, ai[-1]
 
 
 def open_connection(host, port, ssl=None, server_hostname=None):  # async
     """Opens a TCP connection; returns (reader, writer), which are one Stream. ssl: True, or an
     SSLContext, for TLS. Raises OSError if the connection cannot be made."""
-    s, _ = yield from _connect(host, port, ssl, server_hostname)
+    s, raw, _ = yield from _connect(host, port, ssl, server_hostname)
     stream = Stream(s)
+    stream.raw = raw
     return stream, stream
 
 
-def _listen(host, port, backlog):
-    # Returns the listening socket.
+def _server(host, port, backlog, ssl, connected):
     socket, ai = _resolve(host, port)
     s = socket.socket(ai[0], ai[1], ai[2])
     try:
@@ -249,64 +283,106 @@ def _listen(host, port, backlog):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(ai[-1])
         s.listen(backlog)
+        return Server(s, ssl, connected)
     except BaseException:
         s.close()
         raise
-    return s
 
 
 class Server:
-    """A TCP server, as start_server() returns it; also an `async with` context that closes it."""
+    """A TCP server, as start_server() and create_server() return it; also an `async with` context
+    that closes it."""
+
+    def __init__(self, s, ssl, connected):
+        # connected: called with each accepted socket, None or the one under TLS, and the address.
+        self._s = s
+        self._ssl = ssl
+        self._connected = connected
+        self._over = None  # the Event of those who wait until it is closed
+        self.closed = False
+        core._io_queue.watch(s, 1, self)
+        opened.add(self)
 
     async def __aenter__(self):
         return self
 
     async def __aexit__(self, exc_type, exc, tb):
         self.close()
-        await self.wait_closed()
 
     def close(self):
         """Stops accepting connections. Those that are open stay."""
-        self.closed = True
-        self.task.cancel()
+        if not self.closed:
+            self.closed = True
+            opened.discard(self)
+            core._io_queue.watch(self._s, 0, self)
+            self._s.close()
+            if self._over:
+                self._over.set()
 
     async def wait_closed(self):
-        await self.task
+        """Waits until it is closed, by close() or because run() has ended."""
+        if not self.closed:
+            if not self._over:
+                from .event import Event
 
-    async def _serve(self, s, cb, ssl):
-        self.closed = False
+                self._over = Event()
+            await self._over.wait()
+
+    def _fail(self, exc):
+        self.close()
+
+    def _raised(self, er):
+        core._report("Exception in a server", er)
+
+    def _ready(self, ev):
+        # One connection a pass.
         try:
-            while True:
-                yield core._io_queue.queue_read(s)
-                try:
-                    s2, addr = s.accept()
-                except OSError:
-                    continue
-                core.create_task(_connection(cb, s2, addr, ssl))
-        except core.CancelledError:
-            if not self.closed:
-                raise
+            # Have a MemoryError before a connection is accepted, which would be lost.
+            bytearray(512)
+            s, addr = self._s.accept()
+        except (OSError, MemoryError) as er:
+            if isinstance(er, MemoryError) or er.errno in _SCARCE:
+                self._pause(er)
+            return
+        raw = None
+        try:
+            s.setblocking(False)
+            if self._ssl:
+                raw = s
+                s = self._ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
+                s.setblocking(False)
+            self._connected(s, raw, addr)
+        except Exception as er:
+            _close(s, raw)
+            self._raised(er)
+
+    def _pause(self, er):
+        # It would be called again at once, for ever.
+        try:
+            core.create_task(self._rest(er))
+        except MemoryError:
+            return  # not even for that
+        core._io_queue.watch(self._s, 0, self)
+
+    async def _rest(self, er):
+        try:
+            core._report("A server accepts nothing for now", er)
         finally:
-            s.close()
+            while not self.closed:
+                await core.sleep_ms(50 if isinstance(er, MemoryError) else 1000)
+                try:
+                    return self.closed or core._io_queue.watch(self._s, 1, self)
+                except MemoryError:
+                    pass
 
 
-def _accepted(s, ssl):
-    # An accepted socket, made ready for the loop.
-    s.setblocking(False)
-    if ssl:
-        s = ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
-        s.setblocking(False)
-    return s
-
-
-async def _connection(cb, s, addr, ssl):
+async def _connection(cb, s, raw, addr):
     try:
-        s = _accepted(s, ssl)
         stream = Stream(s, {"peername": addr})
+        stream.raw = raw
         await cb(stream, stream)
     except BaseException:
-        s.close()
-        core._io_queue.fail(s, OSError(9))
+        _close(s, raw)
         raise
 
 
@@ -314,16 +390,16 @@ async def start_server(cb, host, port, backlog=5, ssl=None):
     """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
     its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
     TLS. OSError if the address cannot be bound."""
-    s = _listen(host, port, backlog)
-    srv = Server()
+    srv = _server(
+        host,
+        port,
+        backlog,
+        ssl,
+        lambda s, raw, addr: core.create_task(_connection(cb, s, raw, addr)),
+    )
     try:
-        srv.task = core.create_task(srv._serve(s, cb, ssl))
+        await core.sleep_ms(0)
     except BaseException:
-        s.close()
-        raise
-    try:
-        await core.sleep_ms(0)  # until the task runs, and so sees to its own cancellation
-    except core.CancelledError:
-        srv.task.cancel()
+        srv.close()
         raise
     return srv

@@ -17,6 +17,7 @@ try:
     from micropython import const
 
     from .. import create_task
+    from ..ioqueue import octets
 except ImportError:  # CPython
     # Not create_task(), which may run the coroutine at once (eager_task_factory): a frame that is
     # parked has to be out of the way first.
@@ -25,13 +26,20 @@ except ImportError:  # CPython
     def const(value):
         return value
 
+    def octets(data, what):
+        try:
+            view = memoryview(data)
+            return view.cast("B") if view.nbytes else b""
+        except TypeError as er:
+            raise TypeError(what + " must be bytes-like and contiguous") from er
+
 
 _PC = sys.platform in ("linux", "darwin", "win32")
 _CHUNK = 8192 if _PC else 256  # bytes of the buffer, at first
 _LARGE = 65536 if _PC else 0  # and at least once a frame does not fit
 _MOST = const(0xFFFFFFF)  # what four bytes of length can say
 _RESIDUE = const(0x2144DF1C)  # the CRC-32 of whatever has its own at its end
-_BYTES = (bytes, bytearray, memoryview)
+_BYTES = (bytes, bytearray)
 
 _END = b"\xc0"
 _ESC = b"\xdb"
@@ -55,7 +63,7 @@ class FramedProtocol(BufferedProtocol):
         self.full = False  # send no more for now: drain()
         self.bad = 0  # frames received that were damaged or too large
         self._lossy = lossy
-        self._live = False  # start_dispatch() was called
+        self._live = False  # what comes is handed out: it dispatches, and no frame is parked
         self._task = None  # runs what parked frames wait for
         self._hand_out = None  # _hands(), once it is live
         self._changed = Event()  # what read_frame() and drain() wait for may have come
@@ -79,7 +87,7 @@ class FramedProtocol(BufferedProtocol):
     async def read_frame(self):
         """Waits for a frame of the handshake; returns it (bytes). EOFError when no more can come.
         Nothing is lost if it is cancelled."""
-        if self._live:
+        if self._hand_out:
             raise RuntimeError("read_frame() after start_dispatch()")
         while True:
             frame = self._next()
@@ -95,13 +103,14 @@ class FramedProtocol(BufferedProtocol):
     def start_dispatch(self):
         """Ends the handshake: from now on frame_received() is called, also for frames that are
         there already."""
-        if self._live:
+        if self._hand_out:
             raise RuntimeError("start_dispatch() twice")
         self._hand_out = self._hands().__next__
         self._hand_out()
         self._live = True
-        self.transport.resume_reading()
         self._hand_out()
+        if self._live:
+            self.transport.resume_reading()
 
     def frame_received(self, view):
         """Called with each frame (memoryview), which is to be used or copied before this returns:
@@ -111,6 +120,9 @@ class FramedProtocol(BufferedProtocol):
 
     def get_buffer(self, sizehint):
         end = self._end
+        if sizehint > 0 and end == len(self._buf):
+            self._grow(0)  # TLS of CPython 3.10 goes on, while paused, with what it has read
+            end = self._end
         return self._view[end:] if end else self._view
 
     def buffer_updated(self, nbytes):
@@ -123,10 +135,8 @@ class FramedProtocol(BufferedProtocol):
 
     def data_received(self, data):
         """For a transport of CPython's that knows no buffers, as of a pipe or a serial line."""
-        end = self._end + len(data)
-        if end > len(self._buf):
-            self._need = end - self._pos
-            self._tidy()
+        if self._end + len(data) > len(self._buf):
+            self._grow(len(data))
         self._view[self._end : self._end + len(data)] = data
         self.buffer_updated(len(data))
 
@@ -168,6 +178,7 @@ class FramedProtocol(BufferedProtocol):
 
     def _park(self, parked):
         if not self._task:
+            self._live = False
             self.transport.pause_reading()
             self._task = create_task(self._run(parked))
         return parked
@@ -186,6 +197,7 @@ class FramedProtocol(BufferedProtocol):
                 return
             parked = self._hand_out()
         self._task = None
+        self._live = True
         self.transport.resume_reading()
 
     def _next(self):
@@ -275,16 +287,28 @@ class FramedProtocol(BufferedProtocol):
         self._end = left
         self._seen = max(self._seen - pos, 0)
 
+    def _grow(self, n):
+        # Goes on in a buffer with room for n bytes more at least. What is parked stays in the old.
+        old = self._view[self._pos : self._end]
+        left = len(old)
+        self._buf = bytearray(max(2 * left + n, len(self._buf)))
+        self._view = memoryview(self._buf)
+        self._view[:left] = old
+        self._seen = max(self._seen - self._pos, 0)
+        self._pos = 0
+        self._end = left
+
     # Sending
 
     def send_frame(self, *parts):
-        """Sends a frame of all parts (bytes, bytearray or memoryview), joined: what the carrier
-        takes at once, the rest when it takes more. Never waits; look at `full` before, or
-        await drain(). TypeError for other parts, ValueError if there is more than max_size of
-        them, or nothing on a lossy carrier, OSError as Transport.write() raises it."""
+        """Sends a frame of all parts (bytes-like), joined: what the carrier takes at once, the
+        rest when it takes more. Never waits; look at `full` before, or await drain(). TypeError
+        for other parts (on a MicroPython without uctypes, for items of more than a byte too),
+        ValueError if there is more than max_size of them, or nothing on a lossy carrier, OSError
+        as Transport.write() raises it."""
         data = parts[0] if len(parts) == 1 else _joined(parts)
         if not isinstance(data, _BYTES):
-            raise TypeError("send_frame: parts must be bytes, bytearray or memoryview")
+            data = octets(data, "send_frame: parts")
         self._send(data)
 
     def _send(self, data):
@@ -335,7 +359,5 @@ def _length(n):
 def _joined(parts):
     data = b""
     for part in parts:
-        if not isinstance(part, _BYTES):
-            return None
-        data += part
+        data += octets(part, "send_frame: parts")
     return data

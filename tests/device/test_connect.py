@@ -61,7 +61,8 @@ async def test_echo():
                 await writer.drain()
                 assert await reader.readline() == b"line %d\n" % i
             await writer.wait_closed()
-    assert server.task.done() and not core._streams
+    await passes(5)  # until the callback has seen the end
+    assert server.closed and not core._streams
 
 
 @needs("sockets")
@@ -358,4 +359,5 @@ async def test_echo_over_tls():
             await writer.drain()
             assert await asyncio.wait_for(reader.readline(), 2) == b"line %d\n" % i
         await writer.wait_closed()
+    await passes(5)
     assert not core._streams
