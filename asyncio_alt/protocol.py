@@ -103,7 +103,7 @@ class Transport:
         self._eof = False
         self._out = []  # to be sent: bytes that were written, and bytearrays of our own
         self._off = 0  # how much of the first of them has been sent
-        self._held = False  # it was refused: TLS has made a record of it, and must get it again
+        self._held = False  # the rest was refused: TLS has made a record of it, and must get that
         self._size = 0  # how much has not
         self._high = _HIGH
         self._low = _HIGH // 4
@@ -201,10 +201,11 @@ class Transport:
                 n = self._s.write(data) or 0
             except _FAILED as er:
                 return self._lose(er)
-            self._held = not n
         left = len(data) - n
         if not left:
             return
+        if not out:
+            self._held = True
         if left >= _SMALL and isinstance(data, bytes):
             # No copy. If this is the first piece, n of it are sent; else n is 0.
             if not out:
@@ -258,8 +259,8 @@ class Transport:
             while out:
                 buf = out[0]
                 off = self._off
+                self._held = True
                 n = self._s.write(memoryview(buf)[off:] if off else buf)
-                self._held = not n
                 if not n:
                     break
                 self._size -= n
@@ -267,6 +268,7 @@ class Transport:
                     self._off = off + n
                     break
                 self._off = 0
+                self._held = False
                 out.pop(0)
         except _FAILED as er:
             self._fail(er)

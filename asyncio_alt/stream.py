@@ -24,7 +24,7 @@ class Stream:
         self.out_buf = b""  # out_buf[out_off:] is written and not sent yet
         self.out_off = 0
         self.out_ref = False  # out_buf is the caller's
-        self.out_ask = 0  # so many bytes of it were refused, and are to be offered again
+        self.out_ask = 0  # so many bytes of that were refused, and are to be offered again
         self.lock = None  # held by the task that sends it
 
     def get_extra_info(self, v):
@@ -146,7 +146,7 @@ class Stream:
             return
         n = self.s.write(data) or 0
         if n < len(data):
-            self.out_ask = 0 if n else len(data)
+            self.out_ask = len(data) - n
             self.out_ref = not copy
             if copy and not isinstance(buf, bytes):
                 buf = bytes(memoryview(data)[n:])
@@ -170,16 +170,15 @@ class Stream:
                 buf = octets(self.out_buf, "")
                 left = len(buf) - self.out_off
                 # TLS has made a record of what it refused: it must get the same bytes again.
-                n = self.out_ask = self.out_ask or left
-                if n < len(buf):
-                    buf = memoryview(buf)[self.out_off : self.out_off + n]
+                ask = self.out_ask or left
+                if ask < len(buf):
+                    buf = memoryview(buf)[self.out_off : self.out_off + ask]
                 n = self.s.write(buf) or 0
-                if n or left <= 0:
-                    self.out_ask = 0
-                    self.out_off += n
-                    if n >= left:
-                        self.out_buf = b""
-                        self.out_off = 0
+                self.out_off += n
+                self.out_ask = ask - n
+                if n >= left:
+                    self.out_buf = b""
+                    self.out_off = 0
         finally:
             self.lock.release()
 
