@@ -171,7 +171,7 @@ class Stream:
                 left = len(buf) - self.out_off
                 # TLS has made a record of what it refused: it must get the same bytes again.
                 ask = self.out_ask or left
-                if ask < len(buf):
+                if self.out_off or ask < len(buf):
                     buf = memoryview(buf)[self.out_off : self.out_off + ask]
                 n = self.s.write(buf) or 0
                 self.out_off += n

@@ -19,6 +19,9 @@ class Pipe(io.IOBase):
             return -1
         return 4 & arg if self.room else 0
 
+    def read(self, n):
+        return None
+
     def write(self, buf):
         n = min(len(buf), self.room)
         self.room -= n
@@ -205,3 +208,161 @@ async def test_write_by_reference_refuses_a_second_one():
     s.room = 100
     await stream.drain()
     assert s.sent == b"01245678"
+
+
+class Records(Pipe):
+    # As TLS: sends records of 16 bytes at most; one that there was no room for must come again.
+    rest = 0
+
+    def write(self, buf):
+        done = 0
+        while done < len(buf):
+            n = min(len(buf) - done, 16)
+            assert self.rest in (0, n), (self.rest, n)
+            if not self.room:
+                self.rest = n
+                break
+            self.room -= 1
+            self.rest = 0
+            self.sent += bytes(memoryview(buf)[done : done + n])
+            done += n
+        return done or None
+
+
+async def test_refused_bytes_are_offered_again_as_they_were():
+    """Stock 1.29: bytes are lost and sent twice."""
+    import random
+
+    for seed in range(30):
+        random.seed(seed)
+        s = Records(room=0)
+        stream = asyncio.StreamWriter(s)
+        s2 = Records(room=0)
+        transport = asyncio.connect_stream(asyncio.Protocol(), s2)
+        drain = None
+        sent = b""
+        while len(sent) < 2000:
+            piece = bytes(random.getrandbits(8) for _ in range(random.choice((1, 5, 16, 40, 600))))
+            if random.getrandbits(1):
+                piece = bytearray(piece)
+            stream.write(piece)
+            transport.write(piece)
+            sent += piece
+            s.room = random.getrandbits(2)
+            s2.room = random.getrandbits(2)
+            if drain is None or drain.done():
+                drain = asyncio.create_task(stream.drain())
+            elif random.getrandbits(1):
+                drain.cancel()
+            await passes(random.getrandbits(2))
+        s.room = s2.room = 1000
+        await stream.drain()
+        await passes(3)
+        assert s.sent == s2.sent == sent
+        transport.abort()
+        await passes(2)
+
+
+async def test_copy_false_offers_the_same_bytes_again():
+    s = Records(room=1)
+    stream = asyncio.StreamWriter(s)
+    data = bytes(range(50))
+    for buf in (data, bytearray(data), memoryview(data)):
+        s.sent = b""
+        s.room = 1
+        stream.write(buf, copy=False)
+        drain = asyncio.create_task(stream.drain())
+        while not drain.done():
+            s.room = 1
+            await passes(1)
+        assert s.sent == data
+
+
+async def test_buffer_that_shrinks_before_drain_ends_the_drain():
+    for n in (0, 5, 20):
+        s = Pipe(room=10)
+        stream = asyncio.StreamWriter(s)
+        buf = bytearray(30)
+        stream.write(buf, copy=False)
+        buf[n:] = b""
+        s.room = 100
+        await asyncio.wait_for_ms(stream.drain(), 500)
+        assert len(s.sent) == max(10, n)
+        stream.write(b"x")
+        await stream.drain()
+        assert s.sent[-1:] == b"x"
+
+
+async def test_sizes_are_bytes_whatever_the_items_are():
+    """Stock 1.29: most bytes of an array are lost."""
+    from array import array
+
+    data = bytes(range(64))
+    for code in "bBhHiIqQfd":
+        for view in (False, True):
+            for copy in (False, True):
+                items = array(code, data)
+                if view:
+                    items = memoryview(items)
+                s = Pipe(room=5)
+                stream = asyncio.StreamWriter(s)
+                stream.write(items, copy)
+                drain = asyncio.create_task(stream.drain())
+                while not drain.done():
+                    s.room = 7
+                    await passes(1)
+                assert s.sent == data, (code, view, copy)
+                s = Pipe(room=5)
+                t = asyncio.connect_stream(asyncio.Protocol(), s)
+                t.write(items)
+                assert t.get_write_buffer_size() == 59
+                t.writelines([items, b"x", items])
+                assert t.get_write_buffer_size() == 59 + 129
+                s.room = 1000
+                await passes(2)
+                assert s.sent == data * 2 + b"x" + data
+                t.abort()
+                await passes(2)
+
+
+async def test_what_is_no_buffer_is_refused_at_the_call():
+    stream = asyncio.StreamWriter(Pipe(room=5))
+    t = asyncio.connect_stream(asyncio.Protocol(), Pipe(room=5))
+    for bad in (None, 5, [1], [], {}, object()):
+        raises(TypeError, stream.write, bad, match="write: buf")
+        raises(TypeError, t.write, bad, match="write: data")
+    raises(TypeError, t.write, "text", match="write: data")
+    t.abort()
+    await passes(2)
+
+
+class Source(Pipe):
+    data = bytes(range(64))
+
+    def ioctl(self, req, arg):
+        return 1 & arg if req == 3 else -1
+
+    def read(self, n=-1):
+        r = self.data if n < 0 else self.data[:n]
+        self.data = self.data[len(r) :]
+        return r
+
+    def readinto(self, buf):
+        view = memoryview(buf)
+        r = self.read(len(view))
+        view[: len(r)] = r
+        return len(r)
+
+
+async def test_readinto_fills_an_array_with_what_another_read_has_left():
+    from array import array
+
+    for code in "hiq":
+        reader = asyncio.StreamReader(Source(room=0))
+        try:
+            await asyncio.wait_for_ms(reader.readexactly(65), 50)
+        except (EOFError, asyncio.TimeoutError):
+            pass
+        items = array(code, bytes(64))
+        assert await reader.readinto(items) == 64
+        assert bytes(items) == bytes(range(64))
