@@ -361,3 +361,187 @@ async def test_echo_over_tls():
         await writer.wait_closed()
     await passes(5)
     assert not core._streams
+
+
+@needs("sockets")
+async def test_wait_closed_raises_only_the_callers_cancellation():
+    """Stock 1.29: as here; one that awaits the server's task gets that one's."""
+    server = await serve(echo)
+    waiters = [asyncio.create_task(server.wait_closed()) for _ in range(3)]
+    await passes(2)
+    waiters[1].cancel()
+    await araises(asyncio.CancelledError, waiters[1])
+    assert not (waiters[0].done() or waiters[2].done())
+    server.close()
+    await waiters[0]
+    await waiters[2]
+    await server.wait_closed()
+
+
+@needs("sockets")
+async def test_body_of_async_with_that_raises_closes_the_server():
+    n = descriptor()
+    try:
+        async with await serve(echo) as server:
+            raise ValueError("body")
+    except ValueError:
+        pass
+    assert server.closed and descriptor() == n
+
+
+@needs("sockets")
+def test_tasks_that_close_a_server_as_run_ends_go_on():
+    """Stock 1.29: they never run."""
+    started = []
+    saved = []
+    n = descriptor()
+
+    async def task(i):
+        server = await asyncio.start_server(echo, HOST, free_port())
+        started.append(i)
+        try:
+            await asyncio.sleep(10)
+        finally:
+            server.close()
+            await server.wait_closed()
+            saved.append(i)
+
+    async def main():
+        for i in range(8):
+            asyncio.create_task(task(i))
+        while len(started) < 8:
+            await asyncio.sleep_ms(1)
+
+    asyncio.run(main())
+    assert sorted(saved) == list(range(8)) and descriptor() == n
+
+
+@needs("sockets")
+def test_server_is_closed_once_run_has_ended():
+    servers = []
+    n = descriptor()
+
+    async def main():
+        servers.append(await serve(echo))
+        servers.append(await asyncio.create_server(asyncio.Protocol, HOST, free_port()))
+
+    async def close():
+        for server in servers:
+            server.close()
+            await server.wait_closed()
+
+    asyncio.run(main())
+    assert descriptor() == n
+    asyncio.run(close())
+
+
+def fill():
+    # Takes all memory that is free; returns what holds it.
+    held = None
+    for size in (65536, 4096, 512, 64, 16):
+        try:
+            while True:
+                held = (bytearray(size), held)
+        except MemoryError:
+            pass
+    return held
+
+
+@needs("sockets")
+async def test_full_heap_ends_no_server():
+    """Stock 1.29: the connection is lost, and the server goes on."""
+    asyncio.get_event_loop().set_exception_handler(lambda *_: None)
+    addr = socket.getaddrinfo(HOST, PORT)[0][-1]
+    for kind in range(2):
+        served = []
+
+        class P(asyncio.Protocol):
+            def connection_made(self, transport):
+                served.append(1)
+                transport.close()
+
+        async def cb(reader, writer):
+            served.append(1)
+            await writer.wait_closed()
+
+        if kind:
+            server = await asyncio.create_server(P, HOST, PORT)
+        else:
+            server = await asyncio.start_server(cb, HOST, PORT)
+        async with server:
+            clients = [socket.socket() for _ in range(3)]
+            clients[0].connect(addr)
+            while not served:
+                await asyncio.sleep_ms(1)
+            clients[1].connect(addr)
+            held = fill()
+            for _ in range(3):
+                await asyncio.sleep_ms(1)
+            del held
+            gc.collect()
+            clients[2].connect(addr)
+            for _ in range(100):
+                if len(served) >= 2:
+                    break
+                await asyncio.sleep_ms(5)
+            assert len(served) >= 2
+            for c in clients:
+                c.close()
+        await passes(3)
+
+
+def contexts():
+    import binascii
+    import ssl
+
+    ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ctx.load_cert_chain(binascii.a2b_base64(CERT), binascii.a2b_base64(KEY))
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.verify_mode = ssl.CERT_NONE
+    return ctx, client
+
+
+@needs("sockets", "ssl")
+async def test_failed_handshake_leaves_no_descriptor_open():
+    """Stock 1.29: one for each connection that sends no TLS."""
+    ctx, client = contexts()
+    addr = socket.getaddrinfo(HOST, PORT)[0][-1]
+
+    async def cb(reader, writer):
+        try:
+            await reader.read(10)
+        except OSError:
+            pass
+        await writer.wait_closed()
+
+    for kind in range(2):
+        if kind:
+            server = await asyncio.create_server(asyncio.Protocol, HOST, PORT, ssl=ctx)
+        else:
+            server = await asyncio.start_server(cb, HOST, PORT, ssl=ctx)
+        async with server:
+            n = descriptor()
+            for what in (b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\x02", b"", b"\xff" * 300):
+                s = socket.socket()
+                s.connect(addr)
+                await asyncio.sleep_ms(5)
+                s.send(what)
+                await asyncio.sleep_ms(10)
+                s.close()
+                await asyncio.sleep_ms(10)
+                assert descriptor() == n, what
+
+    # The client's side.
+    async def plain(reader, writer):
+        writer.write(b"no TLS at all, however long one waits for it")
+        await writer.drain()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(plain, HOST, PORT):
+        n = descriptor()
+        reader, writer = await asyncio.open_connection(HOST, PORT, client)
+        writer.write(b"x")
+        await araises(OSError, reader.read(1))
+        await writer.wait_closed()
+        await asyncio.sleep_ms(10)
+        assert descriptor() == n
