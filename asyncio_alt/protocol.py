@@ -379,7 +379,10 @@ async def create_connection(protocol_factory, host, port, *, ssl=None, server_ho
 async def create_server(protocol_factory, host, port, *, backlog=5, ssl=None):
     """Starts a TCP server; returns it: it has close(), and is a context for `async with`.
     protocol_factory: called without arguments for each connection, returns its protocol. ssl: an
-    SSLContext for TLS. OSError if the address cannot be bound."""
+    SSLContext for TLS; then it is called once the client has begun with that, but before hands are
+    shaken (no MicroPython tells when they are: cipher() crashes until then), and of more than
+    `backlog` clients that have not begun the oldest is closed. OSError if the address cannot be
+    bound."""
     from .stream import _nodelay, _server
 
     def connected(s, raw, addr):

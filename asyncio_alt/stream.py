@@ -1,10 +1,15 @@
 """Byte streams that tasks await: StreamReader, StreamWriter, open_connection, start_server."""
 
 from . import core
-from .ioqueue import octets, opened
 
 _BYTES = (bytes, bytearray)
 _SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
+
+
+def octets(buf, what):
+    from .ioqueue import octets
+
+    return octets(buf, what)
 
 
 class Stream:
@@ -167,7 +172,9 @@ class Stream:
         try:
             while self.out_buf:
                 yield core._io_queue.queue_write(self.s)
-                buf = octets(self.out_buf, "")
+                buf = self.out_buf
+                if not isinstance(buf, _BYTES):
+                    buf = octets(buf, "")
                 left = len(buf) - self.out_off
                 # TLS has made a record of what it refused: it must get the same bytes again.
                 ask = self.out_ask or left
@@ -282,25 +289,33 @@ def _server(host, port, backlog, ssl, connected):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(ai[-1])
         s.listen(backlog)
-        return Server(s, ssl, connected)
+        return Server(s, backlog, ssl, connected)
     except BaseException:
         s.close()
         raise
+
+
+def opened():
+    from .ioqueue import opened
+
+    return opened
 
 
 class Server:
     """A TCP server, as start_server() and create_server() return it; also an `async with` context
     that closes it."""
 
-    def __init__(self, s, ssl, connected):
+    def __init__(self, s, backlog, ssl, connected):
         # connected: called with each accepted socket, None or the one under TLS, and the address.
         self._s = s
+        self._backlog = backlog
+        self._silent = []  # what has not begun TLS yet
         self._ssl = ssl
         self._connected = connected
         self._over = None  # the Event of those who wait until it is closed
         self.closed = False
         core._io_queue.watch(s, 1, self)
-        opened.add(self)
+        opened().add(self)
 
     async def __aenter__(self):
         return self
@@ -312,9 +327,11 @@ class Server:
         """Stops accepting connections. Those that are open stay."""
         if not self.closed:
             self.closed = True
-            opened.discard(self)
+            opened().discard(self)
             core._io_queue.watch(self._s, 0, self)
             self._s.close()
+            while self._silent:
+                self._silent[0]._fail(None)
             if self._over:
                 self._over.set()
 
@@ -343,16 +360,14 @@ class Server:
             if isinstance(er, MemoryError) or er.errno in _SCARCE:
                 self._pause(er)
             return
-        raw = None
         try:
             s.setblocking(False)
             if self._ssl:
-                raw = s
-                s = self._ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
-                s.setblocking(False)
-            self._connected(s, raw, addr)
+                _Silent(self, s, addr)
+            else:
+                self._connected(s, None, addr)
         except Exception as er:
-            _close(s, raw)
+            _close(s, None)
             self._raised(er)
 
     def _pause(self, er):
@@ -375,6 +390,43 @@ class Server:
                     pass
 
 
+class _Silent:
+    # A connection that is to begin TLS: until then it costs no memory for that. Of more than
+    # `backlog` the oldest gives way.
+
+    def __init__(self, server, s, addr):
+        self._server = server
+        self._s = s
+        self._addr = addr
+        core._io_queue.watch(s, 1, self)
+        silent = server._silent
+        silent.append(self)
+        if len(silent) > server._backlog:
+            silent[0]._fail(None)
+
+    def _forget(self):
+        core._io_queue.watch(self._s, 0, self)
+        self._server._silent.remove(self)
+
+    def _fail(self, exc):
+        self._forget()
+        self._s.close()
+
+    def _raised(self, er):
+        self._server._raised(er)
+
+    def _ready(self, ev):
+        self._forget()
+        s = raw = self._s
+        try:
+            s = self._server._ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
+            s.setblocking(False)
+            self._server._connected(s, raw, self._addr)
+        except Exception as er:
+            _close(s, raw)
+            self._raised(er)
+
+
 async def _connection(cb, s, raw, addr):
     try:
         stream = Stream(s, {"peername": addr})
@@ -388,7 +440,8 @@ async def _connection(cb, s, raw, addr):
 async def start_server(cb, host, port, backlog=5, ssl=None):
     """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
     its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
-    TLS. OSError if the address cannot be bound."""
+    TLS; then it is called once the client has begun with that, and of more than `backlog` clients
+    that have not the oldest is closed. OSError if the address cannot be bound."""
     srv = _server(
         host,
         port,

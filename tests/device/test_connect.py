@@ -545,3 +545,43 @@ async def test_failed_handshake_leaves_no_descriptor_open():
         await writer.wait_closed()
         await asyncio.sleep_ms(10)
         assert descriptor() == n
+
+
+@needs("sockets", "ssl")
+async def test_silent_clients_of_a_tls_server_give_way():
+    """Stock 1.29: all stay open."""
+    ctx, client = contexts()
+    addr = socket.getaddrinfo(HOST, PORT)[0][-1]
+
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport):
+            self.transport = transport
+
+        def data_received(self, data):
+            self.transport.write(data)
+
+    n = descriptor()
+    for kind in range(2):
+        if kind:
+            server = await asyncio.create_server(Echo, HOST, PORT, backlog=5, ssl=ctx)
+        else:
+            server = await asyncio.start_server(echo, HOST, PORT, backlog=5, ssl=ctx)
+        async with server:
+            silent = []
+            for _ in range(40):
+                s = socket.socket()
+                s.connect(addr)
+                silent.append(s)
+                await passes(2)
+            await asyncio.sleep_ms(5)
+            # Each of the 40, the server's own and the 5 that it holds.
+            assert descriptor() <= n + 40 + 1 + 5 and len(core._streams) <= 6
+            reader, writer = await asyncio.open_connection(HOST, PORT, client)
+            writer.write(b"ping")
+            await writer.drain()
+            assert await asyncio.wait_for(reader.readexactly(4), 5) == b"ping"
+            await writer.wait_closed()
+            for s in silent:
+                s.close()
+            await asyncio.sleep_ms(20)
+        assert descriptor() == n and not core._streams
