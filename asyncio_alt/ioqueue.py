@@ -6,9 +6,9 @@ from io import BytesIO
 from micropython import const
 
 try:
-    from uctypes import addressof, bytearray_at
+    import uctypes
 except ImportError:
-    bytearray_at = None
+    uctypes = None
 
 from . import core
 
@@ -26,8 +26,8 @@ opened = set()  # servers and transports: each has a _fail(exc), which is called
 
 def _drop():
     # Called by core when it forgets all that waits.
-    for it in list(opened):
-        it._fail(None)
+    while opened:
+        opened.pop()._fail(None)
 
 
 core._drop = _drop
@@ -49,9 +49,9 @@ def octets(buf, what):
         raise TypeError(what + " must be bytes-like")
     if n != size:
         _sink.seek(0)
-        if not bytearray_at:
+        if not uctypes:
             raise TypeError(what + " must have items of one byte")
-        return bytearray_at(addressof(buf), n)
+        return uctypes.bytearray_at(uctypes.addressof(buf), n)
     return buf
 
 
@@ -107,6 +107,9 @@ _no_poller = _NoPoller()
 class IOQueue:
     """The streams that are waited for. The loop has one; programs need it to wait in a way that no
     stream class offers."""
+
+    octets = staticmethod(octets)  # for modules that load this one with their first wait
+    opened = opened
 
     def __init__(self):
         # id(stream) -> [reader, writer, stream, events, soft, watcher, and two more]

@@ -6,12 +6,6 @@ _BYTES = (bytes, bytearray)
 _SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
 
 
-def octets(buf, what):
-    from .ioqueue import octets
-
-    return octets(buf, what)
-
-
 class Stream:
     """Reads and writes the stream s (a socket, a UART, any object with ioctl); StreamReader and
     StreamWriter are this class. e: a dict for get_extra_info(). priority: True to have its reads
@@ -87,7 +81,7 @@ class Stream:
         """Reads what is there into buf, waits for one byte at least; returns the number of bytes,
         0 at the end."""
         if self.in_buf or self.priority:
-            buf = octets(buf, "readinto: buf")
+            buf = core._io_queue.octets(buf, "readinto: buf")
         if self.in_buf and buf:
             r = self._take(len(buf))
             buf[: len(r)] = r
@@ -142,7 +136,7 @@ class Stream:
         items of more than a byte on a MicroPython without uctypes."""
         if isinstance(buf, str):
             buf = buf.encode()
-        data = buf if isinstance(buf, _BYTES) else octets(buf, "write: buf")
+        data = buf if isinstance(buf, _BYTES) else core._io_queue.octets(buf, "write: buf")
         if self.out_buf:
             if self.out_ref or not copy:
                 raise OSError(16, "write before drain() is done")
@@ -174,7 +168,7 @@ class Stream:
                 yield core._io_queue.queue_write(self.s)
                 buf = self.out_buf
                 if not isinstance(buf, _BYTES):
-                    buf = octets(buf, "")
+                    buf = core._io_queue.octets(buf, "")
                 left = len(buf) - self.out_off
                 # TLS has made a record of what it refused: it must get the same bytes again.
                 ask = self.out_ask or left
@@ -193,7 +187,9 @@ class Stream:
         """Writes buf[off : off + sz] and drains; sz: -1 for all (for programs written for
         uasyncio, as are awritestr and aclose)."""
         if off or sz >= 0:
-            buf = buf.encode() if isinstance(buf, str) else octets(buf, "awrite: buf")
+            buf = (
+                buf.encode() if isinstance(buf, str) else core._io_queue.octets(buf, "awrite: buf")
+            )
             buf = memoryview(buf)[off : off + sz if sz >= 0 else len(buf)]
         self.write(buf)
         await self.drain()
@@ -295,12 +291,6 @@ def _server(host, port, backlog, ssl, connected):
         raise
 
 
-def opened():
-    from .ioqueue import opened
-
-    return opened
-
-
 class Server:
     """A TCP server, as start_server() and create_server() return it; also an `async with` context
     that closes it."""
@@ -315,7 +305,7 @@ class Server:
         self._over = None  # the Event of those who wait until it is closed
         self.closed = False
         core._io_queue.watch(s, 1, self)
-        opened().add(self)
+        core._io_queue.opened.add(self)
 
     async def __aenter__(self):
         return self
@@ -327,7 +317,7 @@ class Server:
         """Stops accepting connections. Those that are open stay."""
         if not self.closed:
             self.closed = True
-            opened().discard(self)
+            core._io_queue.opened.discard(self)
             core._io_queue.watch(self._s, 0, self)
             self._s.close()
             while self._silent:

@@ -66,7 +66,7 @@ class _Connection(FramedProtocol):
 
     def begin(self):
         # Messages may come.
-        if not self._live:
+        if not self._hand_out:
             self.start_dispatch()
 
     def frame_received(self, view):

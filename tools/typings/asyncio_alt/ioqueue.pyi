@@ -1,13 +1,22 @@
+from array import array
 from typing import Any
 
 from .core import Task
+
+_Bytes = bytes | bytearray | memoryview | array[Any]
 
 POLLPRI: int
 
 def roundrobin(on: bool | None = None) -> bool: ...
 def priority_window(ms: int | None = None) -> int: ...
 
+opened: set[Any]
+
+def octets(buf: _Bytes, what: str) -> _Bytes: ...
+
 class IOQueue:
+    octets = staticmethod(octets)
+    opened: set[Any]
     def __init__(self) -> None: ...
     @property
     def poller(self) -> Any: ...

@@ -1,9 +1,10 @@
+from array import array
 from collections.abc import Coroutine
 from typing import Any
 
 from ..protocol import BufferedProtocol, Transport
 
-_Bytes = bytes | bytearray | memoryview
+_Bytes = bytes | bytearray | memoryview | array[Any]
 
 class FramedProtocol(BufferedProtocol):
     max_size: int
