@@ -326,13 +326,18 @@ class Server:
                 self._over.set()
 
     async def wait_closed(self):
-        """Waits until it is closed, by close() or because run() has ended."""
+        """Waits until it is closed, by close() or because run() has ended. If all who wait are
+        cancelled, it is closed too."""
         if not self.closed:
             if not self._over:
                 from .event import Event
 
                 self._over = Event()
-            await self._over.wait()
+            try:
+                await self._over.wait()
+            finally:
+                if not self._over.waiting.peek():
+                    self.close()
 
     def _fail(self, exc):
         self.close()

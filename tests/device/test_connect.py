@@ -371,11 +371,21 @@ async def test_wait_closed_raises_only_the_callers_cancellation():
     await passes(2)
     waiters[1].cancel()
     await araises(asyncio.CancelledError, waiters[1])
-    assert not (waiters[0].done() or waiters[2].done())
+    assert not (server.closed or waiters[0].done() or waiters[2].done())
     server.close()
     await waiters[0]
     await waiters[2]
     await server.wait_closed()
+
+
+@needs("sockets")
+async def test_server_is_closed_when_all_who_wait_for_that_are_cancelled():
+    server = await serve(echo)
+    t = asyncio.create_task(server.wait_closed())
+    await passes(2)
+    t.cancel()
+    await araises(asyncio.CancelledError, t)
+    assert server.closed and not core._streams
 
 
 @needs("sockets")
