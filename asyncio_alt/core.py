@@ -29,6 +29,8 @@ class TimeoutError(Exception):
 
 cur_task = None  # the task that runs; None while the loop sleeps and outside it
 _running = False  # a loop is running
+_ender = None  # new_event_loop()'s: a task whose end ends the loop, as that of the main task does
+_left = False  # run() has begun, and all that it has made has not been forgotten yet
 _asleep = False  # it is in a poll that blocks, or is about to be
 _claimed = False  # no other asyncio has tasks in this program
 _tasks = set()  # every task that has not ended
@@ -128,11 +130,15 @@ def _claim():
     _claimed = True
 
 
+def _check(coro):
+    if not hasattr(coro, "send"):
+        raise TypeError("coroutine expected")
+
+
 def create_task(coro):
     """Makes a Task that runs the coroutine coro, ready now; returns the Task. May be called
     from a micropython.schedule callback, not from a hard interrupt."""
-    if not hasattr(coro, "send"):
-        raise TypeError("coroutine expected")
+    _check(coro)
     if not _claimed:
         _claim()
     t = Task(coro, globals())
@@ -153,9 +159,15 @@ def current_task():
 
 
 def _report(message, exc, task=None):
-    from .loop import Loop
+    # Tell the exception handler. Raises no Exception: the loop and what has failed go on.
+    try:
+        from .loop import report
 
-    Loop.call_exception_handler({"message": message, "exception": exc, "future": task})
+        report(message, exc, task)
+    except MemoryError:
+        sys.print_exception(exc, sys.stderr)
+    except OSError:
+        pass  # sys.stderr is closed
 
 
 def _heir(t):
@@ -170,36 +182,45 @@ _ENDS = (CancelledError, StopIteration)  # what a task ends with when nothing is
 
 
 def _end(t, er, awaited):
-    # Task t has ended with er: wake the tasks that wait for it.
+    # Task t has ended with er: wake the tasks that wait for it. If a KeyboardInterrupt ends this
+    # halfway, it is called again and does the rest. Whoever sees t.state false may take t.data.
     waiting = t.state
-    if not waiting:
-        t.data = er
-        return  # it had ended in a queue, and has come out of that
     _tasks.discard(t)
-    t.state = False
+    if not waiting:
+        # It had ended in a queue, and has come out of that; or this is the second call.
+        if t.data is None:
+            t.data = er
+        return
     # In no queue: an interrupted one may be, and data tells of what the others wait for.
     free = not awaited and t.data is None
     if callable(waiting):
+        t.state = True
         waiting(t, er)
         awaited = True
     elif waiting is not True:
         while waiting.peek():
-            waiter = waiting.pop()
-            if waiter.state:  # it has not ended in the queue
-                _push(waiter, _heir(t))
+            if waiting.peek().state:
+                key = _heir(t)
+                _push(waiting.pop(), key)
+            else:
+                waiting.pop()  # it has ended in the queue
             awaited = True
     if free:
         # It holds on to its last child in a queue, which may have ended too: give it another.
-        _last.push(t, 0)
+        if _last.peek() is not t:
+            _last.push(t, 0)
         while _last.pop() is not t:
             pass  # one that a KeyboardInterrupt has left there
-    if not awaited:
-        if waiting is True:
-            t.state = None  # ended, and nobody has asked for the result yet
-        if not isinstance(er, _ENDS):
-            t.state = None
-            _push(t)  # to be reported when its turn comes, unless somebody asks before
     t.data = er
+    if awaited:
+        t.state = False
+    elif isinstance(er, _ENDS):
+        # None: nobody has asked for the result yet.
+        t.state = None if waiting is True else False
+    else:
+        t.state = None
+        _push(t)  # to be reported when its turn comes, unless somebody asks before
+        t.data = er
 
 
 ################################################################################
@@ -222,8 +243,6 @@ def _answer():
                 prev.next = nxt
             else:
                 _flag0 = nxt
-            if not nxt:
-                _flag1 = prev
             f.next = None
             t = f.task
             f.task = None
@@ -235,6 +254,7 @@ def _answer():
         else:
             prev = f
         f = nxt
+    _flag1 = prev
     if _calls:
         cur_task = None
         _calls.run()
@@ -244,7 +264,7 @@ def _answer():
 def run_until_complete(main_task=None):
     """Runs tasks until main_task has ended; returns its result or raises its exception.
     Without a main_task: until nothing is left that could go on by itself."""
-    global cur_task, _running, _asleep, _push
+    global cur_task, _running, _asleep, _push, _ender
     if _running:
         raise RuntimeError("the event loop is already running")
     if main_task and not main_task.state:
@@ -258,10 +278,10 @@ def run_until_complete(main_task=None):
     streams = _streams
     rung = _bell.rung
     _push = _task_queue.push
-    _running = True
+    _ender = None
     try:
-        if _calls:
-            _calls.run()
+        _running = True
+        _answer()  # what was set or called before; and a bell that Ctrl-C left ringing
         while True:
             if rung():
                 _answer()
@@ -303,9 +323,9 @@ def run_until_complete(main_task=None):
                     if woken:
                         break
             # Run it until it waits for something; what it waits for queues it again.
-            t = pop()
-            cur_task = t
             try:
+                t = pop()
+                cur_task = t
                 exc = t.data
                 if exc is None:
                     t.coro.send(None)
@@ -319,39 +339,76 @@ def run_until_complete(main_task=None):
                 elif t.state is None:
                     _report("Task exception wasn't retrieved", exc, t)
             except excs as er:
-                _end(t, er, t is main_task)
-                if t is main_task:
+                over = t is main_task or t is _ender
+                try:
+                    _end(t, er, over)
+                except BaseException:
+                    _end(t, er, over)
+                    raise
+                if over:
                     if isinstance(er, StopIteration):
                         return er.value
                     raise er
             except BaseException as er:
-                _end(t, er, True)
+                # A KeyboardInterrupt may have come before the coroutine had its turn.
+                try:
+                    t.coro.throw(er)
+                except BaseException as end:
+                    _end(t, end, True)
                 raise
     finally:
-        cur_task = None
-        _asleep = _running = False
-        _push = _no_loop
+        _stopped()
+
+
+def _stopped():
+    global cur_task, _running, _asleep, _push
+    sleep_ms(0).state = cur_task = None
+    _asleep = _running = False
+    _push = _no_loop
 
 
 def run(coro):
     """Runs the coroutine coro as the main task; returns its result or raises its exception.
-    Then the tasks that are left are cancelled, and it waits until they have ended. RuntimeError
+    Then the tasks that are left are cancelled, and it waits until they have ended, but not for
+    longer than end_limit(): those that are left then are dropped, and reported. RuntimeError
     inside a running loop."""
+    global _left
     if _running:
         raise RuntimeError("run() inside a running event loop")
-    t = create_task(coro)
+    _check(coro)
+    if _left:
+        _reset()  # a KeyboardInterrupt has kept the last run() from it
     try:
-        return run_until_complete(t)
+        _left = True
+        return run_until_complete(create_task(coro))
     finally:
         try:
-            n = -1  # so that what is due to be reported is, also if no task is left
-            while len(_tasks) != n:
-                n = len(_tasks)
-                for t in list(_tasks):
-                    t.cancel()
-                run_until_complete()
+            _stopped()
+            _end_tasks()
         finally:
             _reset()
+
+
+def _end_tasks():
+    # Cancel the tasks that are left; report those that do not end.
+    try:
+        for t in _tasks:
+            t.cancel()
+        for _ in "12":  # they end in the first turn; in the second what they raised is reported
+            if not (_tasks or _task_queue.peek()):
+                return
+            _turn.state = True
+            _task_queue.push(_turn)
+            run_until_complete(_turn)
+        if _tasks or _task_queue.peek():
+            from .ending import wait
+
+            wait()
+    except MemoryError:
+        pass
+    finally:
+        for t in list(_tasks):
+            _report("Task dropped", RuntimeError("it did not end when it was cancelled"), t)
 
 
 def _new_poller():
@@ -363,16 +420,29 @@ def _new_poller():
 
 def _reset():
     # Forget everything that waits.
-    global _task_queue, _io_queue
+    global _task_queue, _io_queue, _turn, _left
+    _stopped()
     if _drop:
         _drop()
+    gone = CancelledError()
+    while _tasks:
+        # Whatever it waits in may be used again: take it out, and let it have ended.
+        t = _tasks.pop()
+        queue = t.data
+        if isinstance(queue, Task):
+            queue = queue.state
+        t.data = gone
+        t.state = False
+        if hasattr(queue, "remove"):
+            queue.remove(t)
+    _turn = Task((0 for _ in ()))  # does nothing: when it has ended, all that was ready has run
     _task_queue = TaskQueue()
     _io_queue = _NoQueue()
-    _tasks.clear()
     _streams.clear()
     while _flag0:
         _flag0.remove(_flag0.task)
     _new_poller()
+    _left = False
 
 
 # Stands for the IOQueue until something uses it: what only streams need is loaded then.

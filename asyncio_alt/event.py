@@ -23,7 +23,9 @@ class Event:
         waiting = self.waiting
         try:
             while waiting.peek():
-                core._task_queue.push(waiting.pop())
+                t = waiting.pop()
+                if t.state:  # it has not ended in the queue
+                    core._task_queue.push(t)
         except IndexError:
             pass  # a scheduled callback that set it too was faster
         if core._asleep:
@@ -77,7 +79,9 @@ class ThreadSafeFlag(io.IOBase):
         ahead of the ready tasks. RuntimeError if another task waits for it."""
         if not self.state:
             if self.task:
-                raise RuntimeError("another task waits for this ThreadSafeFlag")
+                if self.task.state:
+                    raise RuntimeError("another task waits for this ThreadSafeFlag")
+                self.remove(None)  # a KeyboardInterrupt has ended it while it was about to wait
             self.task = t = core.cur_task or core.current_task()
             self.priority = priority
             if core._flag0:
@@ -90,18 +94,20 @@ class ThreadSafeFlag(io.IOBase):
         self.state = 0
 
     def remove(self, task):
-        # Called by Task.cancel(): leave the loop's list.
+        # Called by Task.cancel(): leave the loop's list, unless a KeyboardInterrupt has kept it
+        # out of that.
         prev = None
         f = core._flag0
-        while f is not self:
+        while f and f is not self:
             prev = f
             f = f.next
-        if prev:
-            prev.next = self.next
-        else:
-            core._flag0 = self.next
-        if not self.next:
-            core._flag1 = prev
+        if f:
+            if prev:
+                prev.next = self.next
+            else:
+                core._flag0 = self.next
+            if not self.next:
+                core._flag1 = prev
         self.next = self.task = None
 
 

@@ -3,6 +3,7 @@
 # A module a line, then its names. One text takes less heap than tuples.
 _NAMES = """\
 claim install
+ending end_limit
 event Event ThreadSafeFlag
 funcs gather wait_for wait_for_ms
 future ALL_COMPLETED FIRST_COMPLETED FIRST_EXCEPTION Future InvalidStateError

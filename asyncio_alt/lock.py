@@ -19,15 +19,18 @@ class Lock:
         """Hands the lock to the next waiting task. RuntimeError if it is not taken."""
         if self.state != 1:
             raise RuntimeError("Lock not acquired")
-        if self.waiting.peek():
-            self.state = self.waiting.pop()
-            core._wake(self.state)
-        else:
-            self.state = 0
+        self.state = 0
+        while self.waiting.peek():
+            t = self.waiting.pop()
+            if t.state:  # it has not ended in the queue
+                self.state = t
+                core._wake(t)
+                break
 
     def acquire(self):  # async
         """Waits for the lock and takes it; returns True."""
-        if self.state != 0:
+        holder = self.state
+        if holder == 1 or holder and holder.state:
             t = core.cur_task or core.current_task()
             self.waiting.push(t)
             t.data = self.waiting

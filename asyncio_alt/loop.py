@@ -16,39 +16,64 @@ except ImportError:
 
 class Calls:
     """Callbacks that wait for the loop: put() by anybody but a hard interrupt, run() by the
-    loop, at first when it starts, to tell which thread is its own. The loop never waits for the
+    loop, at first when it starts, to tell which thread is its own. The loop never takes the
     lock, so a scheduled callback that interrupts it cannot find it taken by its own thread."""
 
     def __init__(self):
         self.thread = get_ident()  # the loop's
         self.near = []  # (callback, args) from the loop's own thread
-        self.far = []  # from other threads, under the lock
-        self.lock = allocate_lock()
+        # From other threads: a chain of [callback, args, next]. The first has been called.
+        self.first = self.last = [None, None, None]
+        self.lock = allocate_lock()  # of the threads, to add to it
 
-    def put(self, call):
+    def put(self, callback, args):
         if get_ident() != self.thread:
+            link = [callback, args, None]
             with self.lock:
-                self.far.append(call)
+                self.last[2] = self.last = link
         else:
-            self.near.append(call)
+            self.near.append((callback, args))
         core._ring(b"\0")
 
     def run(self):
+        # What a callback adds has its turn in the next run. Each is taken out before it is called,
+        # so that those behind one that raises KeyboardInterrupt are kept.
         self.thread = get_ident()
-        if not (self.near or self.far):
-            return
-        calls = self.near
-        self.near = []
-        # A thread that has the lock now rings when it has let it go.
-        if self.far and self.lock.acquire(False):
-            calls.extend(self.far)
-            self.far = []
-            self.lock.release()
-        for callback, args in calls:
-            try:
-                callback(*args)
-            except Exception as er:
-                core._report("Exception in callback", er)
+        n = len(self.near)
+        last = self.last
+        while n:
+            n -= 1
+            self._call(*self.near.pop(0))
+        while self.first is not last and self.first[2]:
+            self.first = self.first[2]
+            self._call(self.first[0], self.first[1])
+
+    def _call(self, callback, args):
+        try:
+            callback(*args)
+        except Exception as er:
+            core._report("Exception in callback", er)
+
+
+_spare = {"message": None, "exception": None, "future": None}  # for a report when the heap is full
+
+
+def report(message, exc, task):
+    """Has the exception handler told of exc: core._report(), once this module is loaded."""
+    try:
+        context = {"message": message, "exception": exc, "future": task}
+    except MemoryError:
+        context = _spare
+        if context["message"]:
+            raise  # it is in use: this comes from the handler
+        context["message"] = message
+        context["exception"] = exc
+        context["future"] = task
+    try:
+        Loop.call_exception_handler(context)
+    finally:
+        for key in _spare:
+            _spare[key] = None
 
 
 # Stock's name for what it gives the exception handler.
@@ -60,6 +85,15 @@ async def _stopper():
 
 
 _stop_task = None
+
+
+def _run(t):
+    try:
+        return core.run_until_complete(t)
+    finally:
+        core._stopped()  # if a KeyboardInterrupt has kept it from that
+        if core._ender:
+            new_event_loop()
 
 
 class Loop:
@@ -79,14 +113,14 @@ class Loop:
         if not core._claimed:
             core._claim()
         _stop_task = core.Task(_stopper(), core.__dict__)
-        core.run_until_complete(_stop_task)
+        _run(_stop_task)
 
     def run_until_complete(aw):
         """Runs tasks until aw (a coroutine or Task) has ended; returns its result or raises its
         exception. The tasks that are left go on in the next run."""
         if core._running:
             raise RuntimeError("the event loop is already running")
-        return core.run_until_complete(core._promote_to_task(aw))
+        return _run(core._promote_to_task(aw))
 
     def stop():
         """Ends run_forever() after the tasks that are ready now."""
@@ -107,7 +141,7 @@ class Loop:
         that it raises goes to the exception handler."""
         if not callable(callback):
             raise TypeError("callback must be callable")
-        core._calls.put((callback, args))
+        core._calls.put(callback, args)
 
     def set_exception_handler(handler):
         """handler: called as handler(Loop, context), None for the default one."""
@@ -145,8 +179,11 @@ def get_event_loop(runq_len=0, waitq_len=0):
 
 
 def new_event_loop():
-    """The event loop, with all tasks forgotten. Inside a running loop: that loop, as it is."""
-    if not core._running:
+    """The event loop, with all tasks forgotten. Inside a task: the running loop, which ends when
+    that task has ended, as if it were the main task; then the other tasks are forgotten."""
+    if core._running:
+        core._ender = core.cur_task
+    else:
         core._reset()
         core._calls = Calls()
     return Loop

@@ -103,13 +103,15 @@ class Queue:
             yield from self._wait(self._joiners, blocked)
 
     def _wake_one(self, queue):
-        if queue.peek():
+        while queue.peek():
             self._woken = True
             try:
-                core._wake(queue.pop())
+                t = queue.pop()
             except IndexError:
-                pass  # a scheduled callback was faster
-            return True
+                return True  # a scheduled callback was faster
+            if t.state:  # it has not ended in the queue
+                core._wake(t)
+                return True
 
     def _wait(self, queue, blocked):
         # Wait in the queue; a task that was woken and then cancelled passes its turn on.

@@ -28,8 +28,8 @@ def _bind():
 
 _bind()
 
-# The lock is held from the ring until it is heard: there is one datagram at most, and taking the
-# lock is atomic where threads have no GIL.
+# The lock is held from the ring until it is heard, so that a bell that rings is not rung again.
+# Taking it is atomic where threads have no GIL.
 _lock = allocate_lock()
 rung = _lock.locked
 
@@ -40,6 +40,8 @@ def ring(b):
 
 
 def clear(buf):
-    # Without a datagram the ringing thread is still between its acquire and its write.
-    if stream.readinto(buf):
+    # Let go in any case. Without a datagram the ringing thread is still between its acquire and
+    # its write, and will ring once more; or a KeyboardInterrupt came between the two.
+    stream.readinto(buf)
+    if rung():
         _lock.release()

@@ -19,14 +19,14 @@ FLOORS = (
     "threads",
     "future group irq stream sync timeouts",
     "event funcs idle ioqueue lock loop queue",
-    "cancel claim task timer",
+    "cancel claim ending task timer",
     "core",
     "lazy wake wake_unix",
 )
 
 # What goes up all the same: inside a function, which is called when the lower one runs; or in
 # place of a C module that is missing.
-IN_FUNCTIONS = {"core": {"claim", "ioqueue", "loop"}}
+IN_FUNCTIONS = {"core": {"claim", "ending", "ioqueue", "loop"}}
 IF_MISSING = {"core": {"task"}}
 
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}

@@ -1,6 +1,7 @@
 from . import pubsub as pubsub
 from .claim import install as install
 from .core import *
+from .ending import end_limit as end_limit
 from .event import Event as Event
 from .event import ThreadSafeFlag as ThreadSafeFlag
 from .funcs import gather as gather

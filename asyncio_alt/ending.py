@@ -1,0 +1,62 @@
+"""The end of run() beside tasks that one cancellation has not ended: for how long it waits."""
+
+from micropython import const
+
+from . import core
+
+_LOOK_MS = const(10)  # how often it looks whether they have ended
+
+_limit = 2000
+
+
+def end_limit(ms=None):
+    """Sets and returns how long run() waits at its end for the tasks that it has cancelled, in ms
+    (int, 0 to 2**20; at first 2000). They are cancelled again after half of it and after three
+    quarters. Those that are left then are dropped, and reported to the exception handler."""
+    global _limit
+    if ms is not None:
+        if not isinstance(ms, int):
+            raise TypeError("end_limit: ms must be an int")
+        if not 0 <= ms <= 1048576:
+            raise ValueError("end_limit: ms must be 0 to 2**20")
+        _limit = ms
+    return _limit
+
+
+# Stands for the coroutine of a task that ends after ms, or when the others have ended, or when
+# none of them can go on by itself.
+class _Watch:
+    def __init__(self, ms):
+        self.end = core.ticks_add(core.ticks(), ms)
+
+    def send(self, _):
+        now = core.ticks()
+        left = core.ticks_diff(self.end, now)
+        t = core._task_queue.peek()
+        if core._tasks:
+            going = t or core._streams or core._flag0
+        else:
+            going = t and core.ticks_diff(t.ph_key, now) <= 0  # to be reported
+        if left <= 0 or not going:
+            raise StopIteration
+        core._push(core.cur_task, core.ticks_add(now, min(left, _LOOK_MS)))
+
+
+def wait():
+    """Called by run() when the tasks have been cancelled once, and had a turn since."""
+    _wait(_limit // 2)
+    for _ in "23":
+        for t in core._tasks:
+            t.cancel()
+            if t.data is core.CancelledError:
+                # It is ready, or a KeyboardInterrupt has left it in no queue.
+                core._task_queue.remove(t)
+                core._task_queue.push(t)
+                t.data = core.CancelledError
+        _wait(_limit // 4)
+
+
+def _wait(ms):
+    t = core.Task(_Watch(ms), core.__dict__)
+    core._task_queue.push(t)
+    core.run_until_complete(t)

@@ -1,0 +1,166 @@
+# Sent to MicroPython by test_every_step.py, with a copy of the package whose steps can raise.
+
+import socket
+import sys
+from _thread import start_new_thread
+
+import steps
+
+import asyncio_alt as asyncio
+
+
+async def stubborn(n):
+    while n:
+        try:
+            await asyncio.sleep_ms(0)
+        except asyncio.CancelledError:
+            n -= 1
+
+
+# Scenarios: each is run with an exception at its 1st, 2nd, ... step.
+
+
+async def plain():
+    event = asyncio.Event()
+    lock = asyncio.Lock()
+    queue = asyncio.Queue(1)
+
+    async def other():
+        await event.wait()
+        async with lock:
+            await queue.put(1)
+        raise ValueError
+
+    task = asyncio.create_task(other())
+    async with lock:
+        await asyncio.sleep_ms(0)
+        event.set()
+        await asyncio.sleep_ms(1)
+    assert await queue.get() == 1
+    try:
+        await task
+    except ValueError:
+        pass
+    await asyncio.gather(worker(), worker())
+
+
+async def worker():
+    await asyncio.sleep_ms(0)
+
+
+async def end():
+    event = asyncio.Event()
+    for coro in (event.wait(), stubborn(1), fails(), finally_waits()):
+        asyncio.create_task(coro)
+    await asyncio.sleep_ms(0)
+
+
+async def fails():
+    await asyncio.sleep_ms(0)
+    raise OSError
+
+
+async def finally_waits():
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep_ms(0)
+
+
+async def bell():
+    flag = asyncio.ThreadSafeFlag()
+    task = asyncio.create_task(flag.wait())
+    await asyncio.sleep_ms(0)
+    flag.set()
+    await task
+    flag.set()
+    await flag.wait()
+    event = asyncio.Event()
+    asyncio.Loop.call_soon_threadsafe(event.set)
+    await event.wait()
+    try:
+        await asyncio.wait_for(flag.wait(), 0.001)
+    except asyncio.TimeoutError:
+        pass
+
+
+async def streams():
+    port = free_port()
+    server = socket.socket()
+    client = socket.socket()
+    try:
+        server.bind(socket.getaddrinfo("127.0.0.1", port)[0][-1])
+        server.listen(1)
+        client.connect(socket.getaddrinfo("127.0.0.1", port)[0][-1])
+        peer = server.accept()[0]
+        try:
+            client.setblocking(False)
+            peer.setblocking(False)
+            reader = asyncio.StreamReader(client)
+            writer = asyncio.StreamWriter(peer)
+            task = asyncio.create_task(reader.readexactly(2))
+            await asyncio.sleep_ms(0)
+            writer.write(b"ab")
+            await writer.drain()
+            assert await task == b"ab"
+        finally:
+            peer.close()
+    finally:
+        server.close()
+        client.close()
+
+
+# What must work afterwards.
+
+
+async def works():
+    flag = asyncio.ThreadSafeFlag()
+    event = asyncio.Event()
+
+    def thread():
+        flag.set()
+        loop.call_soon_threadsafe(event.set)
+
+    loop = asyncio.get_event_loop()
+    waits = asyncio.create_task(flag.wait())
+    await asyncio.sleep_ms(0)
+    start_new_thread(thread, ())
+    await waits
+    await event.wait()
+    await plain()
+    await asyncio.sleep_ms(1)
+    return "ok"
+
+
+async def limited(coro, s):
+    return await asyncio.wait_for(coro, s)
+
+
+def sweep(exception, scenario):
+    asyncio.Loop.set_exception_handler(lambda loop, context: None)
+    asyncio.end_limit(20)
+    n = 0
+    while True:
+        n += 1
+        steps.exc = exception()
+        steps.left = n
+        seen = None
+        try:
+            asyncio.run(limited(scenario(), 0.05))
+        except BaseException as er:
+            seen = er
+        reached = not steps.left
+        steps.left = 0
+        try:
+            assert asyncio.run(limited(works(), 5)) == "ok"
+            if scenario is streams:
+                asyncio.run(streams())
+        except BaseException as er:
+            print("step", n, "raised", repr(seen))
+            sys.print_exception(steps.exc)
+            print("and then the next run():")
+            sys.print_exception(er)
+            raise SystemExit(1)
+        if not reached:
+            print(n)
+            break
