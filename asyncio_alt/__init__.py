@@ -11,6 +11,8 @@ __version__ = (3, 0, 0)  # of the stock API that this package replaces
 
 
 def __getattr__(name):
+    if name == "cur_task":  # core has none inside an interrupt, where nothing may be loaded
+        raise AttributeError(name)
     from .lazy import load
 
     return load(globals(), name)
