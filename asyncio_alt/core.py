@@ -408,7 +408,7 @@ def _end_tasks():
         pass
     finally:
         for t in list(_tasks):
-            _report("Task dropped", RuntimeError("it did not end when it was cancelled"), t)
+            _report("Task dropped", RuntimeError("it did not end"), t)
 
 
 def _new_poller():

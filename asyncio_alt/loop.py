@@ -23,7 +23,7 @@ class Calls:
         self.thread = get_ident()  # the loop's
         self.near = []  # (callback, args) from the loop's own thread
         # From other threads: a chain of [callback, args, next]. The first has been called.
-        self.first = self.last = [None, None, None]
+        self.first = self.last = [print, (), None]
         self.lock = allocate_lock()  # of the threads, to add to it
 
     def put(self, callback, args):
