@@ -128,8 +128,8 @@ class TaskGroup:
 
     def create_task(self, coro, *, name=None):
         """Makes a Task of the group that runs the coroutine coro; returns the Task. RuntimeError
-        if the group was not entered, has ended, or is cancelling its tasks. name: str, see
-        asyncio_alt.create_task()."""
+        if the group was not entered, has ended, or is cancelling its tasks. name is for programs
+        written for CPython: MicroPython's tasks have none."""
         if not self._parent:
             why = "not entered"
         elif self._exiting and not self._tasks:

@@ -13,7 +13,7 @@ idle LightSleep power_mode set_idle_hook stay_awake
 ioqueue IOQueue POLLPRI priority_window roundrobin
 irq Interrupt
 lock Lock
-loop Loop get_event_loop new_event_loop _exc_context
+loop Loop all_tasks get_event_loop get_running_loop new_event_loop _exc_context
 protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server
 pubsub pubsub
 queue Queue QueueEmpty QueueFull

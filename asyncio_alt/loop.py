@@ -143,6 +143,38 @@ class Loop:
             raise TypeError("callback must be callable")
         core._calls.put(callback, args)
 
+    def create_future():
+        """Makes a Future."""
+        from .future import Future
+
+        return Future()
+
+    def time():
+        """The moment (timer.Time) that it is: time + s and time - s are others, of seconds."""
+        from .timer import time
+
+        return time()
+
+    def call_soon(callback, *args):
+        """Has the loop call callback(*args) behind what is ready now; returns a Handle to
+        cancel(). May be called from tasks and micropython.schedule callbacks. An exception that
+        callback raises goes to the exception handler; so with call_later() and call_at()."""
+        from .timer import Handle
+
+        return Handle(core.ticks(), callback, args)
+
+    def call_later(delay, callback, *args):
+        """As call_soon(), after delay seconds (int or float, less than 6 days)."""
+        from .timer import Handle, ticks_in
+
+        return Handle(ticks_in(delay, 1000, "call_later: delay"), callback, args)
+
+    def call_at(when, callback, *args):
+        """As call_soon(), at the moment when (Loop.time() + s)."""
+        from .timer import Handle, ticks_of
+
+        return Handle(ticks_of(when, "call_at: when"), callback, args)
+
     def set_exception_handler(handler):
         """handler: called as handler(Loop, context), None for the default one."""
         if handler is not None and not callable(handler):
@@ -176,6 +208,18 @@ class Loop:
 def get_event_loop(runq_len=0, waitq_len=0):
     """The event loop."""
     return Loop
+
+
+def get_running_loop():
+    """The event loop. RuntimeError outside a task or callback."""
+    if not core._running:
+        core._no_loop(None)
+    return Loop
+
+
+def all_tasks():
+    """Set of the tasks that have not ended."""
+    return set(core._tasks)
 
 
 def new_event_loop():

@@ -32,7 +32,9 @@ from .ioqueue import roundrobin as roundrobin
 from .irq import Interrupt as Interrupt
 from .lock import Lock as Lock
 from .loop import Loop as Loop
+from .loop import all_tasks as all_tasks
 from .loop import get_event_loop as get_event_loop
+from .loop import get_running_loop as get_running_loop
 from .loop import new_event_loop as new_event_loop
 from .protocol import BufferedProtocol as BufferedProtocol
 from .protocol import Protocol as Protocol
