@@ -309,15 +309,20 @@ def run_until_complete(main_task=None):
                         _asleep = False
                         continue  # a scheduled callback has queued it just now
                     cur_task = None
-                    if _idle:
-                        dt = _idle(dt)
+                    hook = _idle  # a scheduled callback may take it away
+                    if hook:
+                        dt = hook(dt)
                 if streams:
                     _io_queue.wait_io_event(dt)
                     looked = True
                     _asleep = False
                 else:
                     woken = False
-                    for _ in _poller.ipoll(dt):
+                    # Reckoned anew, with no jump from the clock to the poll, at which a callback
+                    # could run and take its time.
+                    for _ in _poller.ipoll(
+                        dt if not t else max(0, min(dt, ticks_diff(t.ph_key, ticks())))
+                    ):
                         woken = _answer()
                     _asleep = False
                     if woken:

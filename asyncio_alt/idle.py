@@ -1,7 +1,7 @@
 """What the loop does while nothing is due: it may sleep with the chip's clocks stopped."""
 
 import sys
-from time import ticks_diff, ticks_ms
+from time import ticks_diff, ticks_ms, ticks_us
 
 from micropython import const, schedule
 
@@ -20,13 +20,22 @@ _TRY_MS = const(20)
 _FOLD_MS = const(1000000)  # keeps sums of ms small ints
 
 if sys.platform == "rp2" and sys.implementation.version < (1, 26):
-    # There lightsleep takes the hardware alarm of machine.Timer; a register tells who is armed.
-    _ARMED = 0x400B0020 if "RP2350" in sys.implementation._machine else 0x40054020
+    # There lightsleep takes the hardware alarm of machine.Timer; registers tell whether that is
+    # armed, for when, and whether it has just gone off.
+    if "RP2350" in sys.implementation._machine:
+        _ARMED = 0x400B0020
+        _INTR = 0x400B003C
+    else:
+        _ARMED = 0x40054020
+        _INTR = 0x40054034
+    _ALARM = _ARMED - 4
+    _ALARM_HIGH = _ARMED - 2
 else:
     _ARMED = None
 
 if sys.platform == "rp2":
-    _USB = 0x50110000  # its controller's registers
+    _USB = 0x50110000  # its controller's register ADDR_ENDP
+    _SIE_STATUS = 0x50110050  # another, read by halves: the whole is no small int
     try:
         from network import WLAN
 
@@ -36,6 +45,8 @@ if sys.platform == "rp2":
 
 _hook = None  # what set_idle_hook() was given
 _awake = 0  # how many stay_awake() are open
+_state = None  # rp2: the address of the scheduler's state, once it is known
+_seen = None
 
 
 def set_idle_hook(hook):
@@ -52,18 +63,26 @@ def set_idle_hook(hook):
     global _hook
     if hook is not None and not callable(hook):
         raise TypeError("set_idle_hook: hook must be callable or None")
+    call = None if hook is None else _idle
+    # No jump in between, at which a scheduled callback could set another.
     _hook = hook
-    core._idle = None if hook is None else _idle
+    core._idle = call
 
 
 def _idle(ms):
+    hook = _hook
+    if hook is None:
+        return ms  # a scheduled callback has taken it away just now
     try:
-        n = int(_hook(ms, bool(core._streams)) or 0)
+        n = int(hook(ms, bool(core._streams)) or 0)
     except Exception as er:
-        set_idle_hook(None)
+        if _hook is hook:
+            set_idle_hook(None)
         core._report("Exception in the idle hook", er)
         return 0
-    return n if ms < 0 or 0 <= n < ms else ms
+    if ms < 0:
+        return min(n, _MAX_MS) if n >= 0 else -1
+    return n if 0 <= n < ms else ms
 
 
 def power_mode(on=None):
@@ -78,7 +97,8 @@ def power_mode(on=None):
             set_idle_hook(on)
         elif not isinstance(_hook, LightSleep):
             set_idle_hook(LightSleep())
-    return isinstance(_hook, LightSleep) and _hook
+    hook = _hook
+    return isinstance(hook, LightSleep) and hook
 
 
 class stay_awake:
@@ -94,53 +114,97 @@ class stay_awake:
         _awake -= 1
 
 
-def _timer():
-    # True if a machine.Timer runs that lightsleep would stop.
-    return _ARMED and machine.mem32[_ARMED] & 8
+def _alarm():
+    # ms until machine.Timer's hardware alarm, where lightsleep takes that over. It stays armed for
+    # a Timer that was stopped, too. The clock has 30 bits of the alarm's 32, so it may be early.
+    if not _ARMED:
+        return _MAX_MS
+    if machine.mem32[_INTR] & 8:
+        return 0
+    if not machine.mem32[_ARMED] & 8:
+        return _MAX_MS
+    us = (machine.mem16[_ALARM_HIGH] & 0x3FFF) << 16 | machine.mem16[_ALARM]
+    return (ticks_diff(us, ticks_us()) & 0x3FFFFFFF) // 1000
 
 
 def _linked():
     # True if USB or WiFi is up: a host has given us a USB address, and has not stopped talking.
     if sys.platform == "rp2":
-        mem32 = machine.mem32
-        if mem32[_USB] & 127 and not mem32[_USB + 0x50] & 16:
+        if machine.mem32[_USB] & 127 and not machine.mem16[_SIE_STATUS] & 16:
             return True
         for wlan in _wlans:
             if wlan.active():
                 return True
 
 
-def _whole(ms):
-    # Sleep unless the bell has rung. Interrupts are off from that look on, and one that is pending
-    # ends lightsleep, so none is slept over. Nor is a callback that one has scheduled: the look is
-    # at the scheduler's queue too, which takes eight calls only if it is empty. (Until they have
-    # been called there must be no jump, at which MicroPython would run the callback, without
-    # interrupts.)
+def _look(a):
+    global _seen
+    _seen = machine.mem16[a]
+
+
+def _search():
+    # Find the scheduler's state, 16 bits in the interpreter's state behind the table of modules:
+    # 1 while it has nothing to do, 0 while something waits to be called, -1 in a callback. Nothing
+    # else takes these values in step. False in a callback, and where it is not found.
+    global _state, _seen
+    mem16 = machine.mem16
+    begin = id(sys.modules) & ~3
+    for a in range(begin, begin + 2048, 2):
+        if mem16[a] == 1:
+            _seen = 1
+            try:
+                schedule(_look, a)
+                n = mem16[a]  # no jump before it
+            except RuntimeError:
+                n = 1  # the queue is full
+            for _ in range(9):
+                pass  # they are called
+            if not n and _seen == 0xFFFF and mem16[a] == 1:
+                _state = a
+                return True
+    return False
+
+
+def _left(n):
+    # How many ms to sleep, n at most: up just before the next deadline, for how far the last
+    # millisecond has gone is not known. There is no jump from the clock to the end, at which a
+    # scheduled callback could run and take its time.
+    t = core._task_queue.peek()
+    return n if not t else max(1, min(n, ticks_diff(t.ph_key, core.ticks()) - 1))
+
+
+def _down(n):
+    # Interrupts are off, and the scheduler has nothing to do.
+    n = _left(n)
+    alarm = _alarm()
+    if min(n, alarm) >= _LEAST_MS and not core._bell.rung():
+        _lightsleep(min(n, alarm))
+        if _ARMED and alarm == _MAX_MS:
+            # Disarm: it would end the next sleep. If it was armed before, it is to go off: then
+            # the port arms it for the next Timer, if there is one.
+            machine.mem32[_ARMED] = 8
+
+
+_ways = abs, _down
+
+
+def _whole(n):
+    # Sleep unless the bell has rung or a callback waits to be called. Interrupts are off from that
+    # look on, and one that is pending ends lightsleep, so none is slept over. The look leaves the
+    # scheduler's queue alone: what is put into it could be taken out only by calling what stands
+    # before it. MicroPython calls what waits at the next jump, so there is none until interrupts
+    # are on again, or it is known that nothing waits: a 0 in the state picks abs, which does
+    # nothing. 1 and -1 (the loop runs in a callback, and none is called) pick _down.
     state = machine.disable_irq()
     try:
-        schedule(abs, 0)
-        schedule(abs, 0)
-        schedule(abs, 0)
-        schedule(abs, 0)
-        schedule(abs, 0)
-        schedule(abs, 0)
-        schedule(abs, 0)
-        schedule(abs, 0)
-        for _ in range(8):
-            pass
-        if not core._bell.rung() and not _timer():
-            _lightsleep(ms)
-            if _ARMED:
-                machine.mem32[_ARMED] = 8  # disarm: it would end the next sleep
-    except RuntimeError:
-        pass  # a callback waits
+        _ways[machine.mem16[_state] & 1](n)
     finally:
         machine.enable_irq(state)
 
 
-def _slice(ms):
+def _slice(n):
     if not core._bell.rung():
-        _lightsleep(ms)
+        _lightsleep(_left(n))
 
 
 def _check():
@@ -186,7 +250,10 @@ class LightSleep:
         self._streams = streams
         self._allowed = {}  # id(stream) -> stream
         # Only rp2 is known to end a lightsleep at once on an interrupt that came just before.
-        self._sleep = _whole if sys.platform == "rp2" else _slice
+        # None: to be found out in the loop.
+        self._sleep = _slice
+        if sys.platform == "rp2":
+            self._sleep = _whole if _state or _search() else None
         self._ms = [0, 0]  # awake, asleep, each less _FOLD_MS times
         self._folds = [0, 0]
         self._sleeps = self._early = self._vetoes = 0
@@ -210,31 +277,32 @@ class LightSleep:
         passed = ticks_diff(now, self._since)
         self._since = now
         ms = self._ms[i] + passed
-        if ms >= _FOLD_MS:
-            ms -= _FOLD_MS
-            self._folds[i] += 1
-        self._ms[i] = ms
+        self._folds[i] += ms // _FOLD_MS
+        self._ms[i] = ms % _FOLD_MS
         return passed
 
     def __call__(self, ms, polled):
         self._count(0)
         if polled and not self._may():
             self._vetoes += 1
-            return ms
-        if _awake or _timer() or _linked() or self._veto and self._veto():
+            return ms if ms >= 0 else _MAX_MS  # so that _count() sees the clock wrap
+        if _awake or _linked() or self._veto and self._veto():
             self._vetoes += 1
             return self._slice
         if 0 <= ms < self._min:
             if ms != 1:
                 return ms - 1
             # A poll of 1 ms may last for 2, and so let periods drift.
-            key = core._task_queue.peek().ph_key
-            while ticks_diff(key, core.ticks()) > 0 and not core._bell.rung():
+            t = core._task_queue.peek()
+            while t and ticks_diff(t.ph_key, core.ticks()) > 0 and not core._bell.rung():
                 pass
             return
+        if _alarm() < _LEAST_MS:
+            return 1
+        if not self._sleep:
+            self._sleep = _whole if _state or _search() else _slice
         n = self._slice if polled or self._sleep is _slice else _MAX_MS
         if 0 <= ms <= n:
-            # Up just before the deadline: how far the last millisecond has gone is not known.
             n = ms - 1
         self._sleep(n)
         self._sleeps += 1
@@ -244,8 +312,8 @@ class LightSleep:
     def stats(self):
         """Returns a dict: asleep_ms and awake_ms since this LightSleep was made; sleeps; early,
         those that ended before their time, by an interrupt; vetoes, how often it was kept from
-        sleeping by a stream, USB, WiFi, the veto or stay_awake(), or on rp2 before 1.26 a
-        machine.Timer."""
+        sleeping by a stream, USB, WiFi, the veto or stay_awake(). Times are right as long as the
+        loop waits at least once in 6 days."""
         self._count(0)
         awake, asleep = (f * _FOLD_MS + ms for f, ms in zip(self._folds, self._ms))
         return {

@@ -262,7 +262,11 @@ class IOQueue:
                 push = core._push
                 due = None  # an entry whose watcher is to be called, and in it the next
                 try:
-                    for s, ev in core._poller.ipoll(dt):
+                    t = dt and core._task_queue.peek()
+                    # As in the loop: the time is reckoned last.
+                    for s, ev in core._poller.ipoll(
+                        dt if not t else max(0, min(dt, core.ticks_diff(t.ph_key, core.ticks())))
+                    ):
                         e = self.map.get(id(s))
                         if e is None:
                             rung = ev & _POLLIN
