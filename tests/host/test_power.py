@@ -176,7 +176,117 @@ async def main():
     value = [0] * 8
     for n in NS:
         gc.collect()
-        for us in range(90, 220, 5):
+        for us in range(60, 270, 5):
+            ran = 0
+            at = time.ticks_add(time.ticks_us(), 190 * n + us)  # about as long as it prints
+            for i in range(n):
+                value[i] ^= 1
+                after = time.ticks_diff(at, time.ticks_us())
+                line = '#EMU {"pin": %d, "value": %d, "after_us": %d}'
+                print(line % (2 + i, value[i], after + (60 + 3 * i if i else 0)))
+            await flag.wait()
+            await sleep_ms(2)
+            if ran != n:
+                print(n, "interrupts", us, "us:", ran, "ran")
+    if off:
+        print(off, "ran without interrupts")
+
+asyncio.run(main())
+"""
+
+
+def test_no_soft_callback_is_lost_or_run_without_interrupts_while_it_falls_asleep(rp2):
+    result = run(rp2, SOFT.replace("NS", "range(1, 9)").replace("BROKEN", ""))
+    assert result.out == ""
+    assert [event for event in result.events if event[1:] == ("sleep", 2)]
+
+
+def test_it_is_tested_whether_soft_callbacks_are_lost(rp2):
+    # The look at the scheduler's queue that fills it.
+    broken = """
+    from asyncio_alt import idle
+    from micropython import schedule
+    import machine
+    def whole(n):
+        state = disable_irq()
+        try:
+            schedule(abs, 0); schedule(abs, 0); schedule(abs, 0); schedule(abs, 0)
+            schedule(abs, 0); schedule(abs, 0); schedule(abs, 0); schedule(abs, 0)
+            for _ in range(8):
+                pass
+            idle._down(n)
+        except RuntimeError:
+            pass
+        finally:
+            enable_irq(state)
+    power_mode()._sleep = whole
+"""
+    result = run(rp2, SOFT.replace("NS", "(6,)").replace("BROKEN", broken))
+    assert " ran\n" in result.out and "without interrupts" in result.out
+
+
+@pytest.mark.parametrize("mode", ["power_mode(True)", "pass"])
+def test_deadline_is_not_late_by_a_callback_or_a_veto_before_the_wait(rp2, mode):
+    # A callback of 10 ms, swept over the way into the wait; then a veto that takes as long.
+    result = run(
+        rp2,
+        """
+def soft(pin):
+    time.sleep_ms(10)
+
+pin = Pin(5, Pin.IN)
+pin.irq(soft, Pin.IRQ_RISING | Pin.IRQ_FALLING)
+
+async def late():
+    begin = time.ticks_us()
+    await sleep_ms(30)
+    return time.ticks_diff(time.ticks_us(), begin) - 30000
+
+async def main():
+    MODE
+    worst = 0
+    for us in range(0, 500, 7):
+        print('#EMU {"pin": 5, "value": %d, "after_us": %d}' % (us & 1, us))
+        worst = max(worst, await late())
+    print(worst)
+    if power_mode():
+        power_mode(asyncio.LightSleep(veto=lambda: time.sleep_ms(10)))
+        print(await late())
+
+asyncio.run(main())
+""".replace("MODE", mode),
+    )
+    for us in result.out.split():
+        assert int(us) < 2000
+
+
+# 1 to 8 soft interrupts, the first swept over the way into the sleep, the others 60 us behind it.
+SOFT = """
+import gc
+from machine import disable_irq, enable_irq
+
+ran = off = 0
+
+def soft(pin):
+    global ran, off
+    ran += 1
+    state = disable_irq()
+    enable_irq(state)
+    off += state
+    flag.set()
+
+flag = ThreadSafeFlag()
+for i in range(8):
+    Pin(2 + i, Pin.IN).irq(soft, Pin.IRQ_RISING | Pin.IRQ_FALLING)
+
+async def main():
+    global ran
+    power_mode(True)
+    BROKEN
+    value = [0] * 8
+    for n in NS:
+        gc.collect()
+        for us in range(60, 270, 5):
             ran = 0
             at = time.ticks_add(time.ticks_us(), 190 * n + us)  # about as long as it prints
             for i in range(n):
@@ -278,8 +388,8 @@ async def main():
             await asyncio.wait_for_ms(flag.wait(), 50)
         except asyncio.TimeoutError:
             print("missed")
-        begin = time.ticks_ms()
         sleep = asyncio.LightSleep()
+        begin = time.ticks_ms()
         power_mode(sleep)
         await sleep_ms(100)
         late = time.ticks_diff(time.ticks_ms(), begin) - 100
