@@ -716,7 +716,9 @@ async def test_timers_go_on_through_sleeps():
     s = sleeping()
     late = []
     begin = time.ticks_ms()
-    one = Timer(-1, mode=Timer.ONE_SHOT, period=130, callback=lambda t: late.append(time.ticks_ms()))
+    one = Timer(
+        -1, mode=Timer.ONE_SHOT, period=130, callback=lambda t: late.append(time.ticks_ms())
+    )
     timer = Timer(-1, mode=Timer.PERIODIC, period=50, callback=tick)
     assert await ticker(70, 10) <= LATE
     timer.deinit()
