@@ -22,11 +22,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import Problem, Unavailable, arguments, firmware, served, size, source, targets
+from tools import (
+    Problem,
+    Unavailable,
+    WrongArgument,
+    arguments,
+    firmware,
+    screen,
+    served,
+    size,
+    source,
+    targets,
+)
 from tools.bootstrap import ROOT, version
 from tools.targets.child import free_port
 
@@ -344,6 +354,9 @@ _MICRODOT = (
 _FLASH = Figure("Flash for tasks that sleep (.mpy)", _BYTES, "", **_of_stock(1.5, 1))
 
 
+repeats = arguments.count(1, 100000)
+
+
 def add_folder(parser, text):
     """Give a tool that measures the option -o for a folder other than benchmarks/."""
     parser.add_argument(
@@ -358,6 +371,11 @@ def add_arguments(parser):
         type=repeats,
         metavar="N",
         help="(default: 5; 1 on rp2, where time is simulated)",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        help="this script of tools/experiments only: show its figures, write nothing",
     )
     add_folder(parser, "write the JSON and the picture there, and leave docs/figures.md as it is")
 
@@ -377,16 +395,14 @@ def write(report, path, pages=(), with_tables=None):
         page.write_text(with_tables(page.read_text("utf-8"), report), "utf-8")
 
 
-def repeats(text):
-    count = int(text)
-    if count < 1:
-        raise ValueError
-    return count
-
-
 def main(args):
-    console = Console()
+    console = screen.console()
     experiments = EXPERIMENTS[args.target]
+    if args.only:
+        experiments = [e for e in experiments if e.script == args.only]
+        if not experiments:
+            names = sorted({e.script for e in EXPERIMENTS[args.target]})
+            raise WrongArgument(f"argument --only: {args.only!r} is none of {', '.join(names)}")
     args.repeats = args.repeats or (1 if args.target == "rp2" else 5)
     with targets.get(args.target) as target, Progress(console=console, transient=True) as bar:
         steps = args.repeats * sum(len(e.packages) for e in experiments)
@@ -398,7 +414,7 @@ def main(args):
             lambda text: bar.update(task, advance=1, description=text),
         )
         micropython = micropython_version(target)
-    if args.target == "unix":
+    if args.target == "unix" and not args.only:
         figures += _microdot(console, args.repeats)
         figures += alike(console, args.repeats) + _flash(console)
     report = {
@@ -411,12 +427,14 @@ def main(args):
         "figures": figures,
     }
     stem = args.folder / args.target
-    write(report, stem.with_suffix(".json"), [_PAGE], lambda text, r: with_tables(text, [r]))
-    draw(report, stem.with_suffix(".svg"))
+    if not args.only:
+        write(report, stem.with_suffix(".json"), [_PAGE], lambda text, r: with_tables(text, [r]))
+        draw(report, stem.with_suffix(".svg"))
     console.print(_table(report))
     missed = [figure["name"] for figure in figures if figure["ok"] is False]
     console.print(f"{len(missed)} missed" if missed else "All that is required holds.")
-    console.print(f"Written: {stem}.json, {stem}.svg")
+    if not args.only:
+        console.print(f"Written: {stem}.json, {stem}.svg")
     return 1 if missed else 0
 
 

@@ -8,14 +8,12 @@ import statistics
 from collections import defaultdict
 
 from rich import box
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import bench, targets
+from tools import arguments, bench, screen, targets
 
 _BUSY = "A busy task works 5 ms, then lets the others run."
-_ROUNDS = 4
 _REPEATS = 5  # in a round
 
 # (name, package, mode of tools/experiments/latency.py, colour)
@@ -38,29 +36,36 @@ _PASS = f"a pass, {_FLAGS} tasks waiting for flags"
 
 
 def add_arguments(parser):
+    parser.add_argument(
+        "--rounds",
+        type=arguments.count(1, 1000),
+        default=4,
+        metavar="N",
+        help="how often each script runs (default: 4)",
+    )
     bench.add_folder(parser, "draw DIR/latency.svg (default: benchmarks)")
 
 
 def main(args):
-    console = Console()
+    console = screen.console()
     console.print(f"{_BUSY} How late are events handled?")
-    late, passes = _measured(console)
+    late, passes = _measured(console, args.rounds)
     console.print(_table(late, passes))
     args.folder.mkdir(parents=True, exist_ok=True)
     picture = args.folder / "latency.svg"
     _draw(late, passes, picture)
     for line in _words(late, passes):
-        console.print(f"* {line}", highlight=False)
-    console.print(f"Picture: {picture}", highlight=False, soft_wrap=True)
+        console.print(f"* {line}")
+    console.print(f"Picture: {picture}", soft_wrap=True)
     return 0
 
 
-def _measured(console):
+def _measured(console, rounds):
     """Return the ms late of each (scene, variant), and the us of a pass of each package."""
     late, passes = defaultdict(list), defaultdict(list)
     with targets.get("unix") as unix, Progress(console=console, transient=True) as progress:
-        task = progress.add_task("", total=_ROUNDS * (len(_SCENES) * len(_VARIANTS) + 2))
-        for _ in range(_ROUNDS):
+        task = progress.add_task("", total=rounds * (len(_SCENES) * len(_VARIANTS) + 2))
+        for _ in range(rounds):
             for what, source, busy in _SCENES:
                 for variant, package, mode, _ in _VARIANTS:
                     progress.update(task, advance=1, description=f"{what}: {variant}")

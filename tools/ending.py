@@ -3,12 +3,14 @@
 Exit codes: 1 the command has failed, 2 an argument is wrong, 130 Ctrl-C, 141 nobody reads.
 """
 
+import contextlib
 import errno
 import os
 import select
 import signal
 import stat
 import sys
+import termios
 import threading
 
 from tools import Problem, WrongArgument
@@ -24,6 +26,57 @@ _FILES = {  # errors that the user can put right
 
 class Over(KeyboardInterrupt):
     """Its time is over while nobody takes what it writes: it ends with the code 0."""
+
+
+class Writer:
+    """Writes until the time is over and nobody takes it: then what is being written is broken off,
+    and no more is written. While somebody takes it the time does not matter.
+
+    seconds: that time, 0 for no limit. A signal ends it, as the program stands still meanwhile.
+    """
+
+    shut = False
+
+    def __init__(self, seconds=0):
+        self._seconds = seconds
+        self._count = 0
+        self._writing = self._seen = None  # the number of a write
+
+    def __enter__(self):
+        self._before = signal.signal(signal.SIGALRM, self._alarm)
+        if self._seconds:
+            self.limit(self._seconds)
+        return self
+
+    def __exit__(self, *exc):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+
+    def limit(self, seconds):
+        """Have the time be over then."""
+        signal.setitimer(signal.ITIMER_REAL, seconds, _PATIENCE / 2)
+
+    def write(self, function, *args):
+        """Call function(*args), which writes, if there is time."""
+        if self.shut:
+            return
+        self._count += 1
+        self._writing = self._count
+        try:
+            function(*args)
+        except BaseException as end:
+            self.shut = True
+            if not isinstance(end, Over):
+                raise
+        finally:
+            self._writing = None
+
+    def _alarm(self, signum, frame):
+        # A write that lasts from one alarm to the next.
+        stuck = self._writing is not None and self._writing == self._seen
+        self._seen = self._writing
+        if stuck:
+            raise Over
 
 
 def run(main, argv) -> int:
@@ -45,7 +98,6 @@ def run(main, argv) -> int:
     except KeyboardInterrupt as end:
         code = 0 if isinstance(end, Over) else 141 if _closed() else 130
         patience = _PATIENCE
-        _show_cursor()
     except SystemExit as end:
         code = 141 if _closed() else end.code
     except OSError as error:
@@ -59,7 +111,9 @@ def run(main, argv) -> int:
     # From here on an end is an end.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    flushed = threading.Thread(target=_flush, args=(found := [],), daemon=True)
+    found = []
+    _continue_terminal()
+    flushed = threading.Thread(target=_flush, args=(found, patience), daemon=True)
     flushed.start()
     flushed.join(patience)
     if flushed.is_alive():  # nobody takes it
@@ -121,13 +175,22 @@ def _say(problem, code):
     return code
 
 
+def _continue_terminal():
+    # Somebody may have stopped it with Ctrl-S.
+    with contextlib.suppress(OSError, termios.error):
+        if os.tcgetpgrp(1) == os.getpgrp():
+            termios.tcflow(1, termios.TCOON)
+
+
 def _show_cursor():
     # Ctrl-C may have come between hiding it and what shows it again.
     if "rich.console" in sys.modules and sys.stdout.isatty():
         sys.modules["rich.console"].Console().show_cursor()
 
 
-def _flush(found):
+def _flush(found, patience):
+    if patience:
+        _show_cursor()
     for stream in sys.stdout, sys.stderr:
         try:
             stream.flush()

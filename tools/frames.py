@@ -10,9 +10,9 @@ import platform
 import statistics
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from tools import screen
 from tools.bench import add_folder, repeats, shown, write
 from tools.experiments import frames
 
@@ -49,7 +49,7 @@ def main(args):
     }
     path = args.folder / "frames.json"
     write(report, path)
-    console = Console()
+    console = screen.console()
     table = Table(title=f"CPython {report['python']}", box=box.SIMPLE_HEAD)
     for column in ("", "streams", "FramedProtocol", "ratio", "wins"):
         table.add_column(column)

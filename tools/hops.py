@@ -19,11 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from asyncio_alt.pubsub import Broker, Link, mqtt
-from tools import Problem, bench, targets
+from tools import Problem, bench, screen, targets
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto
 from tools.targets.child import free_port
@@ -71,7 +70,7 @@ def add_arguments(parser):
 
 
 def main(args):
-    console = Console()
+    console = screen.console()
     with targets.get("rp2") as rp2, Mosquitto() as mosquitto:
         report = measure(rp2, mosquitto, args.repeats)
     stem = args.folder / "hops"

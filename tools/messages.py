@@ -17,11 +17,10 @@ import sys
 from collections import defaultdict
 
 from rich import box
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tools import bench, targets
+from tools import bench, screen, targets
 from tools.bootstrap import ROOT
 
 _PAGES = (ROOT / "docs" / "protocols.md", ROOT / "docs" / "link.md")
@@ -53,7 +52,7 @@ def add_arguments(parser):
 
 
 def main(args):
-    console = Console()
+    console = screen.console()
     # Large messages need more than the unix port's 2 MB.
     unix = targets.get("unix", args=["-X", "heapsize=32M"])
     cpython = targets.get("unix", binary=sys.executable, args=_CPYTHON)

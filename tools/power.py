@@ -15,10 +15,9 @@ import math
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from tools import Problem, arguments, bench, targets
+from tools import Problem, arguments, bench, screen, targets
 from tools.bootstrap import ROOT
 
 _DOC = ROOT / "docs" / "power.md"
@@ -82,7 +81,7 @@ def stats(text):
 
 
 def main(args):
-    console = Console()
+    console = screen.console()
     awake, asleep = args.ma
     if args.stats:
         share = asleep_share(args.stats["asleep_ms"], args.stats["awake_ms"])

@@ -13,9 +13,11 @@ With --mqtt, sends messages of QoS 1 to Mosquitto with aiomqttc alone, and throu
 unix port; fails if the bridge is not 8 times as fast. That goes there, too.
 """
 
+import argparse
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -24,7 +26,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tools import Problem, bench, source, targets
+from tools import Problem, bench, screen, source, targets
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto
 from tools.targets.unix import Unix, micropython
@@ -67,7 +69,7 @@ def add_arguments(parser):
 
 
 def main(args):
-    console = Console()
+    console = screen.console()
     file = args.folder / "pubsub.json"
     last = json.loads(file.read_text("utf-8")) if file.exists() else {}
     if args.day:
@@ -111,9 +113,9 @@ def main(args):
 
 
 def of_a_day(text):
-    count = int(text)
-    if count < 600 or count % 600:
-        raise ValueError
+    if not re.fullmatch("[0-9]{3,9}", text) or not (count := int(text)) or count % 600:
+        why = "it must be a multiple of 600, from 600 to 999999600"
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: {why}")
     return count
 
 

@@ -11,7 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tools import Problem, arguments, firmware, mip_index, stubs
+from tools import Problem, WrongArgument, arguments, firmware, mip_index, stubs
 from tools.bootstrap import ROOT, version
 from tools.mpy import modules
 
@@ -34,6 +34,8 @@ def add_arguments(parser):
 
 
 def main(args):
+    if args.tag not in (None, f"v{version()}"):
+        raise WrongArgument(f"argument --tag: {check_tag(args.tag)[0]}")
     wrong = check() + check_tag(args.tag)
     if wrong:
         raise Problem("\n".join(["not released", *wrong]))
@@ -61,7 +63,7 @@ def check(root: Path = ROOT) -> list[str]:
 
 def check_tag(tag: str | None, root: Path = ROOT) -> list[str]:
     """Compare a release's tag, if there is one, with pyproject.toml and CHANGES.md."""
-    if not tag:
+    if tag is None:
         return []
     own = _version(root)
     wrong = [] if tag == f"v{own}" else [f"the tag is {tag}, pyproject.toml says {own}"]

@@ -12,11 +12,10 @@ from collections import defaultdict
 from itertools import product
 
 from rich import box
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tools import bench
+from tools import bench, screen
 from tools.bootstrap import ROOT
 from tools.experiments import shared
 
@@ -34,7 +33,7 @@ def add_arguments(parser):
 
 
 def main(args):
-    console = Console()
+    console = screen.console()
     report = {
         "python": platform.python_version(),
         "machine": bench.machine(),

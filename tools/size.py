@@ -12,10 +12,9 @@ import re
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from tools import Problem, arguments
+from tools import Problem, arguments, screen
 from tools.bootstrap import ROOT
 from tools.mpy import compiled, modules
 from tools.source import tree
@@ -65,7 +64,7 @@ def add_arguments(parser):
 
 def main(args):
     report = measure(ROOT / "asyncio_alt", tree(args.micropython_src))
-    Console().print(_table(report))
+    screen.console().print(_table(report))
     if args.json:
         args.json.write_text(json.dumps(report, indent=2) + "\n")
     return 0

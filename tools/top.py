@@ -9,7 +9,7 @@ import json
 
 from rich.live import Live
 
-from tools import Problem, arguments, trace
+from tools import Problem, arguments, ending, trace
 from tools.screen import console, escaped, print_line
 
 # Runs on the target beside the script; the names in capitals are put in.
@@ -45,27 +45,37 @@ def main(args):
     source = trace.driver(args, _WATCH, SIZE=500, PERIOD=period, WATCHED=True, DUMPED=False)
     blocked = []
     stats = None
-    with Live(console=screen, auto_refresh=False) as live:
+    live = Live(console=screen, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
-        def show():
-            live.update(_table(stats, period, blocked, screen), refresh=True)
+    def show():
+        writer.write(lambda: live.update(_table(stats, period, blocked, screen), refresh=True))
 
-        def tell(line):
-            nonlocal stats
-            if found := trace.named(line):
-                blocked.append(found)
-                del blocked[:-1000]
-                return
-            line, mark, told = line.partition(trace.MARK)
-            if line:  # what the script has printed without a line end is ahead of the mark
-                print_line(screen, line)
-            if mark and (read := _read(told)):
-                stats = read
-                show()
+    def tell(line):
+        nonlocal stats
+        if found := trace.named(line):
+            blocked.append(found)
+            del blocked[:-1000]
+            return
+        line, mark, told = line.partition(trace.MARK)
+        if line:  # what the script has printed without a line end is ahead of the mark
+            writer.write(print_line, screen, line)
+        if mark and (read := _read(told)):
+            stats = read
+            show()
 
-        result = trace.run(args, source, 2 * arguments.DAY, tell)
-        if stats:
-            show()  # what blocked is told on another pipe, which may be behind
+    with ending.Writer(args.seconds) as writer:
+        try:
+            writer.write(live.start)
+            result = trace.run(args, source, 2 * arguments.DAY, tell)
+            if stats:
+                show()  # what blocked is told on another pipe, which may be behind
+        except KeyboardInterrupt:
+            writer.limit(0.5)
+            raise
+        finally:
+            writer.write(live.stop)
+    if writer.shut:
+        raise ending.Over
     if not result.ok:
         raise Problem(trace.why(result))
     return 0

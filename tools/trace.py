@@ -21,7 +21,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from tools import Problem, WrongArgument, arguments, bench, targets
+from tools import Problem, WrongArgument, arguments, bench, ending, targets
 from tools.screen import console, escaped, print_line
 
 # What runs on the target; the names in capitals are put in.
@@ -141,7 +141,11 @@ def _one_target(text):
 
 
 def main(args):
-    screen = console()
+    with ending.Writer(args.seconds) as writer:
+        return _traced(args, console(), writer)
+
+
+def _traced(args, screen, writer):
     blocked = []
     dumped = False
 
@@ -151,7 +155,7 @@ def main(args):
             blocked.append(found)
         line, mark, _ = line.partition(MARK)
         if line and not (dumped and line.startswith("#TRACE")):
-            print_line(screen, line)
+            writer.write(print_line, screen, line)
         dumped = dumped or bool(mark)
 
     if args.script:
@@ -178,10 +182,15 @@ def main(args):
     stem.with_suffix(".json").write_text(json.dumps(chrome(events, title), indent=0))
     draw(events, title, args.threshold, stem.with_suffix(".svg"))
     rows, us = sums(events)
-    screen.print(table(rows, us, f"the last {us / 1000:.0f} ms", blocked, screen.width))
+    shown = table(rows, us, f"the last {us / 1000:.0f} ms", blocked, screen.width)
+    writer.write(screen.print, shown)
     more = ": --size N keeps more" if lost else ""
-    screen.print(f"{len(events)} events; {lost} events before these were not kept{more}")
-    screen.print(f"Written: {escaped(stem)}.json, {escaped(stem)}.svg", soft_wrap=True)
+    writer.write(
+        screen.print, f"{len(events)} events; {lost} events before these were not kept{more}"
+    )
+    writer.write(print_line, screen, f"Written: {stem}.json, {stem}.svg")
+    if writer.shut:
+        raise ending.Over
     return 0 if result.ok else 1
 
 

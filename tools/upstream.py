@@ -1,7 +1,7 @@
 """Run MicroPython's own asyncio tests, unchanged, with asyncio_alt in the place of asyncio."""
 
 from tests import upstream
-from tools import Problem, source, targets
+from tools import Problem, WrongArgument, source, targets
 
 
 def add_arguments(parser):
@@ -31,7 +31,11 @@ def main(args):
         if not args.names or any(name in upstream.case_id(case) for name in args.names)
     ]
     if not cases:
-        raise Problem("no test has a name with " + " or ".join(args.names))
+        # Without names it is the source that has none.
+        if not args.names:
+            raise Problem("the source of MicroPython has no tests of asyncio")
+        names = " or ".join(map(repr, args.names))
+        raise WrongArgument(f"argument NAME: no test has a name with {names}")
     count = dict.fromkeys(("pass", "fail", "skip"), 0)
     with upstream.started(args.target, mode, args.task_py, args.micropython_src) as target:
         for case in cases:

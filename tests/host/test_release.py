@@ -109,7 +109,7 @@ def tool(folder, *options):
 
 def test_a_refused_release_builds_nothing(tmp_path):
     done = tool(tmp_path / "dist", "--no-firmware", "--tag", "v9.8.7")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"the tag is v9.8.7, pyproject.toml says {version()}" in done.stderr
     assert not (tmp_path / "dist").exists()
 

@@ -22,6 +22,9 @@ FEATURES = {
 
 NAMES = ("unix", "qemu", "rp2")  # those that need no hardware
 
+KEPT = 16 << 20  # bytes of its output that are kept at least, the newest, where that is told
+_LINE = 1 << 20  # bytes: what has no end by then is told in pieces
+
 PATIENCE = 10  # seconds to wait for an emulator to have one second of the processor's time
 
 WANTED = ", ".join(NAMES) + ", all of these, or device=PORT for a board on a port of mpremote's"
@@ -87,7 +90,8 @@ class Target:
     def run(self, source: str, timeout: float = 60, told=None) -> Result:
         """Run a script, for at most `timeout` seconds.
 
-        told: called with each line (str) that it prints, as it comes
+        told: called with each line (str) that it prints, as it comes, a very long one in pieces;
+        then a Result has the newest output only, if there is much
         """
         raise NotImplementedError
 
@@ -107,12 +111,29 @@ class Lines:
 
     def __init__(self, told):
         self._told = told
-        self._rest = b""
+        self._rest = bytearray()
 
     def add(self, data: bytes):
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._told(line.decode(errors="replace").rstrip("\r") + "\n")
+        self._rest += data
+        if b"\n" in data:
+            *lines, self._rest = self._rest.split(b"\n")
+            for line in lines:
+                self._told(line.decode(errors="replace").rstrip("\r") + "\n")
+        if len(self._rest) >= _LINE:
+            self.end()
+
+    def end(self):
+        """Tell of what has no line end."""
+        rest, self._rest = self._rest, bytearray()
+        if rest:
+            self._told(rest.decode(errors="replace"))
+
+
+def keep(kept: bytearray, data: bytes):
+    """Add data, and drop the oldest of what is more than KEPT, now and then."""
+    kept += data
+    if len(kept) > 2 * KEPT:
+        del kept[:-KEPT]
 
 
 def wanted(text: str) -> str:

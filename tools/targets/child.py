@@ -13,10 +13,12 @@ import threading
 import time
 
 from tools import Problem
+from tools.targets import Lines, keep
 
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 # Seconds that a wait may take: Ctrl-C that comes just before a wait is noticed after it.
 SLICE = 0.2
+_AHEAD = 100  # pieces of output that wait to be told; then what prints has to wait, too
 _libc = ctypes.CDLL(None)
 _running = set()
 _over = False  # nothing is to be started any more
@@ -65,17 +67,24 @@ def converse(process, data, timeout, told):
     """Send data to a process of running(); call told(line) with each line (str) that it prints, to
     either output, as it comes. It is killed after `timeout` seconds.
 
-    Returns what it has printed to its output and as errors (bytes), and whether it was killed.
+    Returns what it has printed to its output and as errors (bytes, the newest if it is much), and
+    whether it was killed.
     """
-    lines = queue.SimpleQueue()
+    pieces = queue.Queue(_AHEAD)
+    over = False
+
+    def put(pipe, data):
+        while not over:
+            with contextlib.suppress(queue.Full):
+                return pieces.put((pipe, data), timeout=SLICE)
 
     def read(pipe):
-        with open(pipe.fileno(), "rb", closefd=False) as binary:
-            for line in binary:
-                lines.put((pipe, line))
-        lines.put((pipe, None))
+        while data := os.read(pipe.fileno(), 65536):
+            put(pipe, data)
+        put(pipe, None)
 
-    texts = {process.stdout: b"", process.stderr: b""}
+    texts = {process.stdout: bytearray(), process.stderr: bytearray()}
+    lines = {pipe: Lines(told) for pipe in texts}
     threads = [threading.Thread(target=read, args=(pipe,), daemon=True) for pipe in texts]
     for thread in threads:
         thread.start()
@@ -90,15 +99,17 @@ def converse(process, data, timeout, told):
                 timed_out = True
                 kill(process)
             try:
-                pipe, line = lines.get(timeout=SLICE)
+                pipe, data = pieces.get(timeout=SLICE)
             except queue.Empty:
                 continue
-            if line is None:
+            if data is None:
+                lines[pipe].end()
                 reading -= 1
             else:
-                texts[pipe] += line
-                told(line.decode(errors="replace"))
+                keep(texts[pipe], data)
+                lines[pipe].add(data)
     except BaseException:
+        over = True
         kill(process)  # so that nothing reads on from pipes that the caller closes
         raise
     finally:

@@ -13,7 +13,7 @@ from mpremote.transport_serial import SerialTransport
 
 from tools import Problem
 from tools.screen import escaped
-from tools.targets import PROBE, Lines, Result, Target
+from tools.targets import PROBE, Lines, Result, Target, keep
 
 _RESTART = 30  # seconds that a soft reset may take
 
@@ -57,7 +57,7 @@ class Device(Target):
             self._board.enter_raw_repl(soft_reset=not self.resume, timeout_overall=_RESTART)
             self._board.exec_raw_no_follow(source)
             end = time.monotonic() + timeout
-            out = self._read(end, told and Lines(told).add)
+            out = self._read(end, told and Lines(told))
             err = self._read(end)
             timed_out = not err.endswith(b"\4")
         except (TransportError, OSError) as error:
@@ -73,13 +73,18 @@ class Device(Target):
             self._board.close()
 
     def _read(self, end, told=None):
-        """Read up to the next Ctrl-D, or what comes before the end, and tell of each byte."""
-        data = b""
+        """Read up to the next Ctrl-D, or what comes before the end, and tell told of it."""
+        data = bytearray()
         while not data.endswith(b"\4") and time.monotonic() < end:
             if self._board.serial.in_waiting:
-                data += self._board.serial.read(1)
+                byte = self._board.serial.read(1)
+                data += byte
                 if told:
-                    told(data[-1:])
+                    keep(data, b"")
+                    if byte != b"\4":
+                        told.add(byte)
             else:
                 time.sleep(0.001)
-        return data
+        if told:
+            told.end()
+        return bytes(data)

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from tools import Unavailable, firmware
-from tools.targets import PATIENCE, Lines, Result, Target
+from tools.targets import PATIENCE, Lines, Result, Target, keep
 from tools.targets.child import SLICE, running
 
 # Where QEMU puts a script: in memory that the firmware does not use. Sent through the UART it
@@ -64,7 +64,7 @@ class Qemu(Target):
             ok = timed_out = False
             try:
                 repl.send(_RUN.format(_SCRIPT, len(data)))
-                repl.read_until(b"\4", told and Lines(told).add)
+                repl.read_until(b"\4", told and Lines(told))
                 out = repl.text()
                 repl.read_until(b"\4")
                 err = repl.text().replace(_FRAME, "", 1)
@@ -102,13 +102,21 @@ class _Repl:
 
     def read_until(self, mark, told=None):
         """Read up to `mark`, and tell of what comes; text() returns what came before it."""
-        self._read = b""
-        while mark not in self._read:
+        self._read = bytearray()
+        at = -1
+        while at < 0:
             data = self._some()
+            begin = max(0, len(self._read) - len(mark))
             self._read += data
+            at = self._read.find(mark, begin)
             if told:
-                told(data)
-        self._read, _, self._ahead = self._read.partition(mark)
+                told.add(data.partition(mark)[0])
+                if at < 0:
+                    keep(self._read, b"")
+        if told:
+            told.end()
+        self._ahead = bytes(self._read[at + len(mark) :])
+        del self._read[at:]
 
     def text(self):
         return self._read.decode(errors="replace").replace("\r\n", "\n")

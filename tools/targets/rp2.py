@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools import Unavailable, firmware, source
-from tools.targets import PATIENCE, Result, Target
+from tools.targets import PATIENCE, Lines, Result, Target, keep
 from tools.targets.child import SLICE, running
 
 _BRIDGE = Path(__file__).with_name("rp2.mjs")
@@ -78,15 +78,17 @@ class Rp2(Target):
         begin = time.monotonic()
         deadline = begin + PATIENCE * timeout
         script = {"source": source, "stimuli": list(stimuli), "limit_us": timeout * 1e6}
-        out, events, err, us = "", [], "", 0
+        out, events, err, us = bytearray(), [], "", 0
+        lines = told and Lines(told)
         try:
             with self._emulator() as emulator:
                 for kind, *record in emulator.records({**self._paths, **script}, deadline):
                     if kind == "out":
-                        text = _text(record[0])
-                        out += text
+                        data = record[0].encode("latin-1")
+                        out += data
                         if told:
-                            told(text)
+                            keep(out, b"")
+                            lines.add(data)
                     elif kind == "event":
                         events.append(tuple(record))
                     else:
@@ -96,6 +98,9 @@ class Rp2(Target):
             how = "limit"
         except EOFError as ended:
             how, err = "the emulator has ended", str(ended)
+        if told:
+            lines.end()
+        out = _text(out.decode("latin-1"))
         timed_out = how == "limit"
         if how != "done" and not timed_out:
             err += f"{how}\n"
