@@ -57,6 +57,18 @@ def test_device_tests_run_on_a_board(port):
     assert "test_lock_event.py .." in done.stdout
 
 
+def test_of_much_output_the_newest_is_kept(port, monkeypatch):
+    monkeypatch.setattr(targets, "KEPT", 1000)
+    pieces = []
+    script = "for i in range(999): print(i, end=' ')\nprint('end')"
+    for target in targets.get("device", port=port), targets.get("qemu"):
+        with target as board:
+            result = board.run(script, told=pieces.append)
+        assert result.out.endswith(" 998 end\n") and 1000 <= len(result.out) <= 2001
+        assert "".join(pieces).startswith("0 1 2 ") and "".join(pieces).endswith("998 end\n")
+        pieces.clear()
+
+
 def test_a_port_without_a_board_is_said_so():
     with pytest.raises(Problem, match="/dev/nonexistent"):
         targets.get("device", port="/dev/nonexistent").start()

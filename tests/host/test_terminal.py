@@ -13,10 +13,12 @@ import subprocess
 import sys
 import termios
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tools import Unavailable
+from tools import Unavailable, WrongArgument, __main__, targets
+from tools.__main__ import TOOLS
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto
 from tools.targets.child import free_port, running
@@ -236,24 +238,160 @@ def test_ctrl_c_ends_a_command_with_130(command, where, tmp_path):
         harmless(terminal.text.replace(b"^C", b""))
 
 
-def test_quick_tools_in_a_terminal_a_pipe_and_a_file(tmp_path):
-    stats = "{'asleep_ms': 900, 'awake_ms': 100, 'sleeps': 5}"
-    for name, *args in (
-        ("api",),
-        ("power", stats),
-        ("mip-index", tmp_path / "index"),
-        ("stubs", "-o", tmp_path / "dist"),
-        ("report", "-o", tmp_path / "report.html", ROOT / "benchmarks"),
-        ("test", "--collect-only", "-q", "tests/device/test_flags.py"),
-    ):
-        code, text = in_terminal(name, *args, columns=20)
-        assert code == 0, (name, text)
-        with open(tmp_path / "out", "wb") as out:
-            command = [*_TOOL, name, *map(str, args)]
-            assert subprocess.run(command, cwd=ROOT, stdout=out, timeout=_LIMIT).returncode == 0
-        done = tool(name, *args)
+# Each tool, with its shortest run; OUT is a folder of the test's own.
+_RUNS = {
+    "demo": "--rounds 1 -o OUT",
+    "test": "--collect-only -q tests/device/test_flags.py",
+    "bench": "--only ended --repeats 1",
+    "frames": "--rounds 1 -o OUT",
+    "messages": "--repeats 1 -o OUT",
+    "shared": "--repeats 1 -o OUT",
+    "soak": "--seconds 0",
+    "pubsub": "--day unix --messages 600 -o OUT",
+    "hops": "--repeats 1 -o OUT",
+    "size": "--json OUT/size.json",
+    "trace": "SCRIPT -o OUT",
+    "top": "SCRIPT --period 0.05",
+    "power": "STATS",
+    "report": "-o OUT/report.html benchmarks",
+    "upstream": "extmod/asyncio_basic",
+    "api": "",
+    "firmware": "qemu -o OUT/firmware.elf",
+    "topics": "WHERE --seconds 0.5",
+    "stubs": "-o OUT/dist",
+    "mip-index": "OUT/index",
+    "release": "--no-firmware -o OUT/dist",
+}
+_MEASURES = {"bench", "demo", "frames", "messages", "shared", "pubsub", "hops"}
+_SLOW = {*_MEASURES, "soak", "firmware"} - {"bench", "pubsub"}  # with --target all only
+_STATS = "{'asleep_ms': 900, 'awake_ms': 100, 'sleeps': 5}"
+_QUICK = {"power", "api", "topics", "stubs"}  # not in a narrow terminal only
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_tool_in_a_terminal_a_pipe_and_a_file(name, request, tmp_path):
+    everything = request.config.getoption("--target") == "all"
+    if name in _SLOW and not everything:
+        pytest.skip("with --target all only")
+    stands = {"OUT": tmp_path, "STATS": _STATS}
+    if "SCRIPT" in _RUNS[name]:
+        stands["SCRIPT"] = request.getfixturevalue("script")
+    if "WHERE" in _RUNS[name]:
+        stands["WHERE"] = request.getfixturevalue("where")
+    args = [name]
+    for word in _RUNS[name].split():
+        for stand, value in stands.items():
+            word = word.replace(stand, str(value))
+        args.append(word)
+    codes = (0, 1) if name in _MEASURES else (0,)  # 1: a figure is missed
+
+    def check(code, text):
+        if b"there is no" in text:
+            pytest.skip(text.decode())
+        failed = code and b"error: " in text
+        assert code in codes and not failed and b"Traceback (most" not in text, text
+
+    code, text = in_terminal(*args, columns=20)
+    check(code, text.encode())
+    if name not in _QUICK and (name in _SLOW or not everything):
+        return
+    code, text = in_terminal(*args)
+    check(code, text.encode())
+    done = tool(*args)
+    check(done.returncode, done.stdout + done.stderr)
+    with open(tmp_path / "said", "w+b") as said:
+        code = subprocess.run(
+            [*_TOOL, *args], cwd=ROOT, stdin=said, stdout=said, stderr=said, timeout=_LIMIT
+        ).returncode
+        said.seek(0)
+        check(code, said.read())
+
+
+def test_a_tool_runs_with_nothing_open():
+    done = subprocess.run(f"{' '.join(_TOOL)} power >&- <&- 2>&-", shell=True, cwd=ROOT)
+    assert done.returncode in (0, 2)
+
+
+def test_a_stopped_terminal_does_not_keep_it(where):
+    # Ctrl-S.
+    with Terminal(["topics", where, "--seconds", "1"]) as terminal:
+        terminal.read_until(b"count")
+        os.write(terminal.main, b"\x13")
+        assert terminal.end() == 0
+
+
+def wanted(request, *names):
+    if request.config.getoption("--target") not in (*names, "all"):
+        pytest.skip(f"with --target {', '.join(names)} or all only")
+
+
+@pytest.mark.parametrize("columns", [100, 20])
+def test_an_emulated_pico_in_a_terminal(rp2_or_skip, tmp_path, columns):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    code, text = in_terminal("trace", script, "-o", tmp_path, "--target", "rp2", columns=columns)
+    assert code == 0 and "main" in text and "\\x1b]0;owned" in text.replace("\n", ""), text
+    code, text = in_terminal("top", script, "--target", "rp2", "--period", "0.05", columns=columns)
+    assert code == 0 and "main" in text and "(sleep)" in text, text
+    with rp2_or_skip.board() as port:
+        target = f"--target=device={port}"
+        code, text = in_terminal("top", script, target, "--period", "0.05", columns=columns)
+        assert code == 0 and "main" in text and "(sleep)" in text, text
+        code, text = in_terminal("trace", script, target, "-o", tmp_path, columns=columns)
+        assert code == 0 and "main" in text, text
+
+
+_PICO = r"""
+import asyncio_alt as asyncio
+from machine import UART
+from asyncio_alt.pubsub import Broker, Link, Serial
+
+
+async def main():
+    broker = Broker()
+    end = asyncio.Event()
+    broker.subscribe_call("end", lambda topic, payload: end.set())
+    for topic in ("t/\x1b]0;owned\x07", "t/[ok]", "t/[/x]"):
+        broker.publish(topic, "v\x1b[2J\r\n[red]", retain=True)
+    async with Link(broker, Serial(UART(1, 115200), calls=False), ["t/#"], ["end"]) as link:
+        await end.wait()
+        await asyncio.sleep_ms(500)  # so that it is acknowledged
+    print(end.is_set())
+
+
+asyncio.run(main())
+"""
+
+
+def test_topics_of_an_emulated_pico_in_a_terminal(rp2_or_skip):
+    port = free_port()
+    where = f"socket://127.0.0.1:{port}"
+    with ThreadPoolExecutor(1) as pool:
+        board = pool.submit(rp2_or_skip.run, _PICO, 60, stimuli=[{"uart": 1, "port": port}])
+        until_listening(port, board)
+        try:
+            for columns in 100, 20:
+                code, text = in_terminal("topics", where, "--seconds", "1", columns=columns)
+                assert code == 0 and "[ok]" in text and "[/x]" in text and "\\x1b" in text, text
+        finally:
+            done = tool("topics", where, "--publish", "end", "1")
         assert done.returncode == 0, done.stderr
-    assert subprocess.run(f"{' '.join(_TOOL)} api >&- <&-", shell=True, cwd=ROOT).returncode == 0
+        result = board.result()
+        assert result.out.endswith("True\n"), result.err
+
+
+@pytest.fixture
+def rp2_or_skip(request):
+    wanted(request, "rp2")
+    return request.getfixturevalue("rp2")
+
+
+def until_listening(port, board):
+    while not board.done():
+        with contextlib.suppress(OSError), open("/proc/net/tcp") as table:
+            if f"0100007F:{port:04X} 00000000:0000 0A" in table.read():
+                return
+        time.sleep(0.05)
 
 
 # In a pipe
@@ -302,6 +440,40 @@ def test_a_reader_that_stands_still_does_not_keep_it(broker):
             if code:
                 process.send_signal(signal.SIGINT)
             assert process.wait(10) == code
+
+
+@pytest.mark.parametrize("name", ["trace", "top"])
+def test_a_reader_that_stands_still_does_not_keep_what_runs_a_script(name, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("range(10)", "range(10**6)").replace('", end=""', '" * 99'))
+    folder = ["-o", str(tmp_path)] if name == "trace" else []
+    for seconds, code in (("1", 0), ("60", 130)):
+        command = [*_TOOL, name, str(script), "--seconds", seconds, *folder]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+            size = fcntl.fcntl(process.stdout, 1031, 4096)  # F_SETPIPE_SZ
+            while code and waiting(process.stdout) < size // 2:
+                time.sleep(0.05)
+            if code:
+                process.send_signal(signal.SIGINT)
+            assert process.wait(_LIMIT) == code
+    if folder:
+        assert (tmp_path / "trace.json").exists()
+
+
+def waiting(pipe):
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"1234"))[0]
+
+
+def test_of_much_output_the_newest_is_kept(monkeypatch):
+    monkeypatch.setattr(targets, "KEPT", 10000)
+    monkeypatch.setattr(targets, "_LINE", 1000)
+    pieces = []
+    with targets.get("unix") as unix:
+        source = "for i in range(9999): print(i, end=' ' if i > 5000 else None)\nprint('end')"
+        result = unix.run(source, told=pieces.append)
+    assert result.ok and result.out.endswith(" 9998 end\n") and 10000 <= len(result.out) <= 20000
+    assert "".join(pieces).startswith("0\n1\n") and "".join(pieces).endswith(result.out)
+    assert max(map(len, pieces)) < 1000 + 65536 and len(pieces) > 5000
 
 
 # What is published, recorded, lost
@@ -432,17 +604,43 @@ def test_garbage_on_a_serial_line_is_said_in_one_line():
         "messages -o /nonexistent/x",
         "upstream --target x",
         "test --target x",
+        "bench --only x",
+        "hops --repeats 0",
+        "frames --rounds 1e3",
+        "demo --rounds 0",
+        "pubsub --repeats nan",
+        "pubsub --messages 601",
+        "pubsub --messages 0",
+        "upstream no_such_test",
+        "release --tag v9.8.7",
+        "release --tag=",
     ],
 )
-def test_wrong_argument_is_said_in_one_line_that_names_it(args, tmp_path):
+def test_wrong_argument_is_said_in_one_line_that_names_it(args, tmp_path, capsys):
     (tmp_path / "latin.py").write_bytes(b"x = '\xff'\n")
     args = args.replace("LATIN", str(tmp_path / "latin.py")).split()
-    done = tool(*args)
-    said = done.stderr.decode()
-    assert done.returncode == 2 and said.count("\n") == 1 and not done.stdout, said
-    options = [word for word in args if re.match("-[a-z-]", word)]
-    names = options[-1:] or ["WHERE", "SCRIPT", "DIR", "STATS"]
+    with pytest.raises(WrongArgument) as wrong:
+        __main__.main(args)
+    said = str(wrong.value)
+    assert "\n" not in said and capsys.readouterr() == ("", ""), said
+    options = [word.partition("=")[0] for word in args if re.match("-[a-z-]", word)]
+    names = options[-1:] or ["WHERE", "SCRIPT", "DIR", "STATS", "NAME"]
     assert any(name in said for name in names), said
+    if "--repeats" in args or "--rounds" in args or "--messages" in args:
+        assert re.search("from [0-9]+ to [0-9]+", said), said
+
+
+@pytest.mark.parametrize("args", ["x", "topics h:0", "upstream no_such_test", "release --tag x"])
+def test_a_wrong_argument_ends_it_with_2(args):
+    done = tool(*args.split())
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and not done.stdout
+
+
+@pytest.mark.parametrize("name", ["trace", "top"])
+def test_a_port_that_is_not_there_is_said_in_one_line(name, script):
+    done = tool(name, script, "--target", "device=/dev/nonexistent")
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1, done.stderr
+    assert b"/dev/nonexistent" in done.stderr and not done.stdout
 
 
 def test_a_password_is_never_shown(broker):
