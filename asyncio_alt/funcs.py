@@ -122,10 +122,13 @@ def gather(*aws, return_exceptions=False):  # async
         if me.data is wait:
             core._push(me, core._heir(t))
 
-    tasks = {id(aw): aw for aw in aws}  # one that is given twice runs once
-    for k in tasks:
-        tasks[k] = core._promote_to_task(tasks[k])
-    tasks = [tasks[id(aw)] for aw in aws]
+    made = {}  # one that is given twice runs once
+    tasks = []
+    for aw in aws:
+        k = id(aw)
+        if k not in made:
+            made[k] = core._promote_to_task(aw)
+        tasks.append(made[k])
     wait = _Wait(tasks)
     cancelled = None
     try:

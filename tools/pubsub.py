@@ -24,8 +24,6 @@ from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
-from rich.console import Console
-
 from tools import Problem, bench, screen, source, targets
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto

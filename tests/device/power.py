@@ -11,7 +11,7 @@ def _with_power():
     import machine
 
     def imported(name, *args):
-        if name == "asyncio_alt":
+        if name.split(".")[0] == "asyncio_alt":
             builtins.__import__ = imports
             power_on(machine)
         return imports(name, *args)

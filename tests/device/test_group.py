@@ -4,6 +4,11 @@ import asyncio_alt as asyncio
 from asyncio_alt import core
 
 
+async def passes(n):
+    for _ in range(n):
+        await asyncio.sleep_ms(0)
+
+
 async def late(ms, value=None, log=None):
     try:
         await asyncio.sleep_ms(ms)
@@ -14,8 +19,9 @@ async def late(ms, value=None, log=None):
         raise
 
 
-async def fail(ms, exc):
-    await asyncio.sleep_ms(ms)
+async def fail(turns, exc):
+    # Those of one number fail in one turn of the loop.
+    await passes(turns)
     raise exc
 
 
@@ -33,11 +39,6 @@ async def caught(coro):
     except (Exception, asyncio.CancelledError) as er:
         return er
     raise AssertionError("nothing raised")
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 async def test_it_ends_when_all_of_its_tasks_have():

@@ -171,67 +171,6 @@ async def test_hook_may_go_away_at_any_moment():
     assert idle._idle(-1) == -1
 
 
-async def test_answer_of_a_hook_may_be_any_number():
-    async def rings():
-        while not done:
-            await sleep_ms(30)
-            flag.set()
-
-    flag = ThreadSafeFlag()
-    for answer in (2**31, -(2**31), 2**64, True, False, 1e9, 2.5, 2**29):
-        set_idle_hook(lambda ms, polled: answer)
-        begin = time.ticks_ms()
-        await sleep_ms(20)
-        assert 20 <= time.ticks_diff(time.ticks_ms(), begin) < 30 + BUSY, answer
-        assert core._idle, answer
-        n = idle._idle(-1)
-        assert -1 <= n <= 4000000, (answer, n)
-        assert idle._idle(7) <= 7
-
-
-async def test_hook_that_returns_no_number_is_reported():
-    reports = []
-    asyncio.get_event_loop().set_exception_handler(lambda loop, context: reports.append(context))
-    for i, answer in enumerate((float("nan"), float("inf"), "x", b"", [1], object)):
-        set_idle_hook(lambda ms, polled: answer)
-        await sleep_ms(5)
-        if answer:
-            assert reports and not core._idle, answer
-            reports.clear()
-
-
-async def test_hook_that_sets_another_and_raises_drops_itself_alone():
-    def other(ms, polled):
-        nonlocal n
-        n += 1
-        return ms
-
-    def broken(ms, polled):
-        set_idle_hook(other)
-        raise ValueError
-
-    n = 0
-    reports = []
-    asyncio.get_event_loop().set_exception_handler(lambda loop, context: reports.append(context))
-    set_idle_hook(broken)
-    await sleep_ms(20)
-    assert len(reports) == 1 and n
-    assert idle._hook is other
-
-
-async def test_hook_may_go_away_at_any_moment():
-    def gone(ms, polled):
-        set_idle_hook(None)
-        return ms
-
-    set_idle_hook(gone)
-    await sleep_ms(5)
-    assert core._idle is None
-    # The loop has read it before a scheduled callback took it away.
-    assert idle._idle(5) == 5
-    assert idle._idle(-1) == -1
-
-
 def test_keyboard_interrupt_in_a_hook_ends_the_loop():
     def hook(ms, polled):
         raise KeyboardInterrupt
@@ -486,22 +425,6 @@ async def test_loop_never_waits_for_so_long_that_the_clock_wraps():
     assert 0 < s(-1, True) <= 4000000
 
 
-def test_sums_stay_small_after_sleeps_of_an_hour():
-    s = LightSleep()
-    for _ in range(500):
-        s._since = time.ticks_add(time.ticks_ms(), -4000000)
-        s._count(1)
-        assert s._ms[1] < 1000000
-    assert 0 <= s.stats()["asleep_ms"] - 2000000000 < 2000 + BUSY
-
-
-async def test_loop_never_waits_for_so_long_that_the_clock_wraps():
-    s = LightSleep()
-    create_task(reading(Stream()))
-    await sleep_ms(0)
-    assert 0 < s(-1, True) <= 4000000
-
-
 @needs("hwirq")
 async def test_clock_may_wrap():
     import hwirq
@@ -659,76 +582,6 @@ async def test_timers_go_on_through_sleeps():
 
 
 @needs("lightsleep")
-def test_power_mode_switched_on_in_a_callback_sleeps_in_one_go():
-    def callback(_):
-        idle._state = None
-        power_mode(True)
-
-    async def main():
-        micropython.schedule(callback, None)
-        await sleep_ms(20)
-        await sleep_ms(100)
-        assert power_mode()._sleep is idle._whole
-        n = power_mode().stats()["sleeps"]
-        await sleep_ms(100)
-        assert power_mode().stats()["sleeps"] - n <= 2
-
-    asyncio.run(main())
-
-
-@needs("lightsleep")
-async def test_scheduler_whose_state_is_not_found_has_it_sleep_in_slices():
-    search = idle._search
-    idle._state = None
-    idle._search = lambda: False
-    try:
-        s = sleeping()
-        await sleep_ms(200)
-        stats = s.stats()
-        assert s._sleep is idle._slice and stats["sleeps"] >= 9, stats
-    finally:
-        idle._search = search
-        assert search()
-
-
-@needs("lightsleep")
-async def test_stopped_timer_does_not_keep_it_awake():
-    from machine import Timer
-
-    for _ in range(2):
-        timer = Timer(-1, mode=Timer.ONE_SHOT, period=5000, callback=lambda t: None)
-        timer.deinit()
-        s = sleeping()
-        await sleep_ms(100)
-        stats = s.stats()
-        assert stats["asleep_ms"] >= 95 and stats["vetoes"] == 0, stats
-
-
-@needs("lightsleep")
-async def test_timers_go_on_through_sleeps():
-    from machine import Timer
-
-    def tick(timer):
-        nonlocal n
-        n += 1
-
-    n = 0
-    s = sleeping()
-    late = []
-    begin = time.ticks_ms()
-    one = Timer(
-        -1, mode=Timer.ONE_SHOT, period=130, callback=lambda t: late.append(time.ticks_ms())
-    )
-    timer = Timer(-1, mode=Timer.PERIODIC, period=50, callback=tick)
-    assert await ticker(70, 10) <= LATE
-    timer.deinit()
-    one.deinit()
-    assert 13 <= n <= 15, n
-    assert 129 <= time.ticks_diff(late[0], begin) <= 133
-    assert s.stats()["asleep_ms"] > 500, s.stats()
-
-
-@needs("lightsleep")
 async def test_timer_is_not_late():
     # Until 1.25 lightsleep takes its alarm; later it ends the sleep.
     from machine import Timer
@@ -758,28 +611,6 @@ async def test_usb_keeps_it_awake():
         after = s.stats()
         assert (after["vetoes"] > before["vetoes"]) == vetoes
         assert (after["asleep_ms"] - before["asleep_ms"] > 90) != vetoes
-
-
-@needs("emu")
-async def test_nothing_is_allocated_with_a_usb_host_or_a_timer():
-    from machine import Timer, mem32
-
-    s = LightSleep(streams=True)
-    timer = Timer(-1, period=1000, callback=lambda t: None)
-    try:
-        for address in (5, 0):
-            mem32[0x50110000] = address
-            s(10, False)
-            micropython.heap_lock()
-            try:
-                for polled in (False, True):
-                    s(10, polled)
-                    s(1, polled)
-            finally:
-                micropython.heap_unlock()
-    finally:
-        mem32[0x50110000] = 0
-        timer.deinit()
 
 
 @needs("emu")

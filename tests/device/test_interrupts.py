@@ -94,7 +94,7 @@ class Storm:
 
     async def impatient(self, i):
         # Gives up a bit before the flag is due.
-        ms = self.us * 3 // 1000
+        ms = max(1, self.us * 3 // 1000)  # 0 would not begin to wait
         while True:
             try:
                 await asyncio.wait_for_ms(self.flags[i].wait(), ms)

@@ -42,7 +42,7 @@ import asyncio_alt
 from asyncio_alt import core
 from asyncio_alt.lazy import _NAMES
 
-for name in dir(core):
+for name in core.__dict__:
     if not name.startswith("_"):
         getattr(asyncio_alt, name)
 for line in _NAMES.split("\\n"):
