@@ -389,31 +389,14 @@ def run(coro):
     finally:
         try:
             _stopped()
-            _end_tasks()
+            if _tasks or _task_queue.peek():
+                from .ending import end
+
+                end()
+        except MemoryError:
+            pass  # there is none for that module: they are dropped
         finally:
             _reset()
-
-
-def _end_tasks():
-    # Cancel the tasks that are left; report those that do not end.
-    try:
-        for t in _tasks:
-            t.cancel()
-        for _ in "12":  # they end in the first turn; in the second what they raised is reported
-            if not (_tasks or _task_queue.peek()):
-                return
-            _turn.state = True
-            _task_queue.push(_turn)
-            run_until_complete(_turn)
-        if _tasks or _task_queue.peek():
-            from .ending import wait
-
-            wait()
-    except MemoryError:
-        pass
-    finally:
-        for t in list(_tasks):
-            _report("Task dropped", RuntimeError("it did not end"), t)
 
 
 def _new_poller():
@@ -425,7 +408,7 @@ def _new_poller():
 
 def _reset():
     # Forget everything that waits.
-    global _task_queue, _io_queue, _turn, _left
+    global _task_queue, _io_queue, _left
     _stopped()
     if _drop:
         _drop()
@@ -440,7 +423,6 @@ def _reset():
         t.state = False
         if hasattr(queue, "remove"):
             queue.remove(t)
-    _turn = Task((0 for _ in ()))  # does nothing: when it has ended, all that was ready has run
     _task_queue = TaskQueue()
     _io_queue = _NoQueue()
     _streams.clear()

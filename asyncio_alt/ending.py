@@ -1,4 +1,4 @@
-"""The end of run() beside tasks that one cancellation has not ended: for how long it waits."""
+"""The end of run(): it cancels the tasks that are left, and waits for them, but not for ever."""
 
 from micropython import const
 
@@ -42,18 +42,35 @@ class _Watch:
         core._push(core.cur_task, core.ticks_add(now, min(left, _LOOK_MS)))
 
 
-def wait():
-    """Called by run() when the tasks have been cancelled once, and had a turn since."""
-    _wait(_limit // 2)
-    for _ in "23":
+_turn = core.Task((0 for _ in ()))  # does nothing: when it has ended, all that was ready has run
+
+
+def end():
+    """Called by run(): cancels the tasks that are left, and reports those that do not end."""
+    try:
         for t in core._tasks:
             t.cancel()
-            if t.data is core.CancelledError:
-                # It is ready, or a KeyboardInterrupt has left it in no queue.
-                core._task_queue.remove(t)
-                core._task_queue.push(t)
-                t.data = core.CancelledError
-        _wait(_limit // 4)
+        for _ in "12":  # they end in the first turn; in the second what they raised is reported
+            _turn.state = True
+            core._task_queue.push(_turn)
+            core.run_until_complete(_turn)
+            if not (core._tasks or core._task_queue.peek()):
+                return
+        _wait(_limit // 2)
+        for _ in "23":
+            for t in core._tasks:
+                t.cancel()
+                if t.data is core.CancelledError:
+                    # It is ready, or a KeyboardInterrupt has left it in no queue.
+                    core._task_queue.remove(t)
+                    core._task_queue.push(t)
+                    t.data = core.CancelledError
+            _wait(_limit // 4)
+    except MemoryError:
+        pass
+    finally:
+        for t in list(core._tasks):
+            core._report("Task dropped", RuntimeError("it did not end"), t)
 
 
 def _wait(ms):
