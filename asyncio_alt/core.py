@@ -39,7 +39,7 @@ _flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
 _flag1 = None
 _calls = None  # loop.Calls, once there is a Loop
 _drop = None  # ioqueue._drop, once that is loaded: drops all transports and servers
-_idle = None  # idle.set_idle_hook()'s: called with how long to wait, returns how long to poll
+_idle = int  # called with how long to wait, returns how long to poll; else idle.set_idle_hook()'s
 _io_ahead = None  # None: I/O takes its turn (roundrobin). Else as _ahead
 _ring = _bell.ring
 _once = _bell.once
@@ -266,7 +266,7 @@ def run_until_complete(main_task=None):
     Without a main_task: until nothing is left that could go on by itself."""
     global cur_task, _running, _asleep, _push, _ender
     if _running:
-        raise RuntimeError("the event loop is already running")
+        raise RuntimeError("run() inside a running event loop")
     if main_task and not main_task.state:
         main_task.state = False
         if isinstance(main_task.data, StopIteration):
@@ -309,9 +309,7 @@ def run_until_complete(main_task=None):
                         _asleep = False
                         continue  # a scheduled callback has queued it just now
                     cur_task = None
-                    hook = _idle  # a scheduled callback may take it away
-                    if hook:
-                        dt = hook(dt)
+                    dt = _idle(dt)
                 if streams:
                     _io_queue.wait_io_event(dt)
                     looked = True

@@ -63,7 +63,7 @@ def set_idle_hook(hook):
     global _hook
     if hook is not None and not callable(hook):
         raise TypeError("set_idle_hook: hook must be callable or None")
-    call = None if hook is None else _idle
+    call = int if hook is None else _idle
     # No jump in between, at which a scheduled callback could set another.
     _hook = hook
     core._idle = call
