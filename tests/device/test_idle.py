@@ -70,6 +70,12 @@ async def readied(s, ms):
     s.ready = True
 
 
+# Streams are loaded, which takes its time on a board.
+_stream = Stream()
+_stream.ready = True
+asyncio.run(reading(_stream))
+
+
 # The hook
 
 
