@@ -24,6 +24,7 @@ from pathlib import Path
 from rich import box
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from tools import (
     Problem,
@@ -598,7 +599,7 @@ def _table(report):
         limits = ["" if figure[key] is None else f"{figure[key]:g}{times}" for key in _LIMITS]
         colour = {None: "default", True: "green", False: "bold red"}[figure["ok"]]
         limits[0] += {None: "", True: " ok", False: " missed"}[figure["ok"]]
-        table.add_row(figure["name"], *shown(figure), f"[{colour}]{limits[0]}", limits[1])
+        table.add_row(figure["name"], *shown(figure), Text(limits[0], colour), limits[1])
     return table
 
 
@@ -619,9 +620,10 @@ def with_unit(figure, side) -> str:
 
 def number(value: float) -> str:
     """Return it with about two digits, never as a power of ten."""
-    if value == 0 or value >= 100:
+    size = abs(value)
+    if size == 0 or size >= 100:
         return f"{value:.0f}"
-    digits = 1 if value >= 10 else 1 - math.floor(math.log10(value))
+    digits = 1 if size >= 10 else 1 - math.floor(math.log10(size))
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

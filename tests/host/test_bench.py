@@ -1,5 +1,6 @@
 """The bench itself: the command line, the unix target, and how device tests are collected."""
 
+import json
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import size, targets
+from tools import bench, screen, size, targets
 from tools.__main__ import TOOLS
 from tools.bootstrap import ROOT
 from tools.targets.child import running
@@ -286,3 +287,15 @@ def test_sizes_of_two_packages(tmp_path):
     assert base["ours"]["mpy"] == sum(modules[m]["mpy"] for m in ("__init__", "core", "wake"))
     assert 0 < base["stock"]["heap"] < base["ours"]["heap"] < alike["ours"]["heap"]
     assert alike["ours"]["heap"] < everything["ours"]["heap"] and "stock" not in everything
+
+
+def test_a_number_has_two_digits_whatever_its_sign():
+    shown = [bench.number(value) for value in (0, 0.0123, -0.5, -3, 12.34, -123.4)]
+    assert shown == ["0", "0.012", "-0.5", "-3", "12.3", "-123"]
+
+
+def test_a_table_names_what_is_missed_without_markup(capsys):
+    report = json.loads((ROOT / "benchmarks" / "unix.json").read_text())
+    screen.console(width=200).print(bench._table(report))
+    said = capsys.readouterr().out
+    assert " ok" in said and "[green]" not in said and "[default]" not in said
