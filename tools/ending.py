@@ -179,6 +179,7 @@ def _continue_terminal():
     # Somebody may have stopped it with Ctrl-S.
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(1) == os.getpgrp():
+            termios.tcflow(1, termios.TCOOFF)  # else TCOON undoes no Ctrl-S on Linux
             termios.tcflow(1, termios.TCOON)
 
 
