@@ -136,9 +136,8 @@ def test_failing_experiment_is_named(unix):
         bench.run(unix, "idle", "no_such_package", seconds=0)
 
 
-def test_demo_shows_all_variants_and_draws_the_picture(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(demo, "_ROUNDS", 1)
-    assert demo.main(argparse.Namespace(folder=tmp_path)) == 0
+def test_demo_shows_all_variants_and_draws_the_picture(tmp_path, capsys):
+    assert demo.main(argparse.Namespace(rounds=1, folder=tmp_path)) == 0
     out = capsys.readouterr().out
     assert "stock asyncio" in out and "roundrobin(False)" in out and "priority wait" in out
     assert "* Among ten busy tasks a 100 ms timer takes 1" in out
@@ -148,7 +147,7 @@ def test_demo_shows_all_variants_and_draws_the_picture(tmp_path, monkeypatch, ca
 def test_bench_writes_the_figures_and_the_same_picture_for_them(tmp_path, monkeypatch):
     monkeypatch.setitem(bench.EXPERIMENTS, "unix", (BY_SCRIPT["passes", False],))
     page = (ROOT / "docs" / "figures.md").read_bytes()
-    bench.main(argparse.Namespace(target="unix", repeats=1, folder=tmp_path))
+    bench.main(argparse.Namespace(target="unix", repeats=1, only=None, folder=tmp_path))
     report = json.loads((tmp_path / "unix.json").read_text("utf-8"))
     assert min(report["figures"][0][side] for side in ("stock", "peer", "ours")) > 0
     assert report["micropython"].startswith("1.")
