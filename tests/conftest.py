@@ -11,6 +11,7 @@ many at once as there are processors and with the least priority; they are repor
 import ast
 import os
 import re
+import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -86,6 +87,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As of a background job: the commands under test would ignore Ctrl-C, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_RUNNING] = Running()
 
 
