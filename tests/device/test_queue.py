@@ -233,7 +233,7 @@ async def test_put_from_a_scheduled_callback_wakes_the_getter():
     assert idle(q)
 
 
-@needs("schedule")
+@needs("schedule", "pc")
 def test_a_scheduled_callback_at_every_step_loses_no_item():
     async def main(k, maxsize, call):
         # A task puts three items and another gets them, while a callback puts or gets one.
