@@ -33,7 +33,8 @@ _ender = None  # new_event_loop()'s: a task whose end ends the loop, as that of 
 _left = False  # run() has begun, and all that it has made has not been forgotten yet
 _asleep = False  # it is in a poll that blocks, or is about to be
 _claimed = False  # no other asyncio has tasks in this program
-_tasks = set()  # every task that has not ended
+# Every task that has not ended. No set: one that finds no memory to grow crashes MicroPython.
+_tasks = {}
 _streams = {}  # what ioqueue.IOQueue waits for
 _flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
 _flag1 = None
@@ -142,7 +143,7 @@ def create_task(coro):
     if not _claimed:
         _claim()
     t = Task(coro, globals())
-    _tasks.add(t)
+    _tasks[t] = None
     _wake(t)
     return t
 
@@ -185,7 +186,7 @@ def _end(t, er, awaited):
     # Task t has ended with er: wake the tasks that wait for it. If a KeyboardInterrupt ends this
     # halfway, it is called again and does the rest. Whoever sees t.state false may take t.data.
     waiting = t.state
-    _tasks.discard(t)
+    _tasks.pop(t, None)
     if not waiting:
         # It had ended in a queue, and has come out of that; or this is the second call.
         if t.data is None:
@@ -413,7 +414,7 @@ def _reset():
     gone = CancelledError()
     while _tasks:
         # Whatever it waits in may be used again: take it out, and let it have ended.
-        t = _tasks.pop()
+        t = _tasks.popitem()[0]
         queue = t.data
         if isinstance(queue, Task):
             queue = queue.state

@@ -117,7 +117,7 @@ class TaskGroup:
         self._exiting = False
         self._aborting = False
         self._requested = False  # the parent is cancelled because a task has failed
-        self._tasks = set()
+        self._tasks = {}
         self._errors = []
 
     async def __aenter__(self):
@@ -138,7 +138,7 @@ class TaskGroup:
             why = "cancelling its tasks"
         else:
             t = core.create_task(coro)
-            self._tasks.add(t)
+            self._tasks[t] = None
             WhenDone(t, self._ended)
             return t
         coro.close()
@@ -150,7 +150,7 @@ class TaskGroup:
             t.cancel()
 
     def _ended(self, t):
-        self._tasks.discard(t)
+        self._tasks.pop(t, None)
         parent = self._parent
         if not self._tasks and parent.data is _Parked:
             core._push(parent, core._heir(t))

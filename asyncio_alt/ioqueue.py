@@ -21,13 +21,14 @@ _LOOK_MS = const(10)  # how often a sleeping loop looks at streams written in Py
 
 _sink = BytesIO(1)
 
-opened = set()  # servers and transports: each has a _fail(exc), which is called when run() ends
+# Servers and transports, as keys: each has a _fail(exc), which is called when run() ends.
+opened = {}
 
 
 def _drop():
     # Called by core when it forgets all that waits.
     while opened:
-        opened.pop()._fail(None)
+        opened.popitem()[0]._fail(None)
 
 
 core._drop = _drop

@@ -111,7 +111,7 @@ class Transport:
         self._warned = False
         self._polled = 0  # what the stream is polled for
         self._poll()
-        opened.add(self)
+        opened[self] = None
         try:
             protocol.connection_made(self)
         except Exception as er:
@@ -316,7 +316,7 @@ class Transport:
         # To be called by the loop.
         if self._state < _LOST:
             self._forget(_LOST)
-            opened.discard(self)
+            opened.pop(self, None)
             try:
                 self._p.connection_lost(exc)
             except Exception as er:

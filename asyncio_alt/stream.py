@@ -305,7 +305,7 @@ class Server:
         self._over = None  # the Event of those who wait until it is closed
         self.closed = False
         core._io_queue.watch(s, 1, self)
-        core._io_queue.opened.add(self)
+        core._io_queue.opened[self] = None
 
     async def __aenter__(self):
         return self
@@ -317,7 +317,7 @@ class Server:
         """Stops accepting connections. Those that are open stay."""
         if not self.closed:
             self.closed = True
-            core._io_queue.opened.discard(self)
+            core._io_queue.opened.pop(self, None)
             core._io_queue.watch(self._s, 0, self)
             self._s.close()
             while self._silent:

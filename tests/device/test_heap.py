@@ -245,3 +245,47 @@ async def test_ended_tasks_do_not_hold_on_to_one_another():
     for _ in range(4):
         left = await taken(400) - before
         assert left < 5 * 400, left
+
+
+@needs("pc")
+def test_a_full_heap_while_tasks_are_made_crashes_nothing():
+    """A set of MicroPython's that finds no memory to grow is broken from then on."""
+
+    def fill(held):
+        n = 0
+        for size in (65536, 4096, 512, 64, 16):
+            try:
+                while n < len(held):
+                    held[n] = bytearray(size)
+                    n += 1
+            except MemoryError:
+                pass
+        return n
+
+    async def rests():
+        await asyncio.sleep_ms(1)
+
+    async def main(spare):
+        held = [None] * 20000
+        tasks = [None] * 100
+        made = 0
+        coros = [rests() for _ in range(100)]
+        n = fill(held)
+        for i in range(spare):
+            held[n - 1 - i] = None
+        try:
+            for i in range(100):
+                tasks[i] = asyncio.create_task(coros[i])
+                made += 1
+        except MemoryError:
+            pass
+        for i in range(n):
+            held[i] = None
+        gc.collect()
+        for i in range(made):
+            await tasks[i]
+        await asyncio.create_task(rests())
+        return made
+
+    made = [asyncio.run(main(spare)) for spare in range(0, 120, 3)]
+    assert max(made) > 10, made
