@@ -159,13 +159,25 @@ def current_task():
     return cur_task
 
 
+def _show(message, exc, task):
+    # What the default exception handler does.
+    print(message, file=sys.stderr)
+    if task:
+        print("future:", task, "coro=", task.coro, file=sys.stderr)
+    sys.print_exception(exc, sys.stderr)
+
+
+_tell = _show  # loop.report, once that is loaded: a load with a full heap may crash MicroPython
+
+
 def _report(message, exc, task=None):
     # Tell the exception handler. Raises no Exception: the loop and what has failed go on.
     try:
-        from .loop import report
-
-        report(message, exc, task)
+        _tell(message, exc, task)
     except MemoryError:
+        # Without a traceback: MicroPython does not keep the memory of the one exception that it
+        # has left when the heap is full.
+        exc.__traceback__ = None
         sys.print_exception(exc, sys.stderr)
     except OSError:
         pass  # sys.stderr is closed

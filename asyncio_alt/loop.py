@@ -66,6 +66,8 @@ def report(message, exc, task):
         context = _spare
         if context["message"]:
             raise  # it is in use: this comes from the handler
+        if isinstance(exc, MemoryError):
+            exc.__traceback__ = None  # as in core._report()
         context["message"] = message
         context["exception"] = exc
         context["future"] = task
@@ -187,11 +189,7 @@ class Loop:
 
     def default_exception_handler(loop, context):
         """Prints the message, the task and the traceback to sys.stderr."""
-        print(context["message"], file=sys.stderr)
-        t = context.get("future")
-        if t:
-            print("future:", t, "coro=", t.coro, file=sys.stderr)
-        sys.print_exception(context["exception"], sys.stderr)
+        core._show(context["message"], context["exception"], context.get("future"))
 
     def call_exception_handler(context):
         """context: a dict with message (str), exception, future (the Task or None)."""
@@ -234,3 +232,4 @@ def new_event_loop():
 
 
 core._calls = Calls()
+core._tell = report

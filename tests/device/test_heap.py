@@ -289,3 +289,21 @@ def test_a_full_heap_while_tasks_are_made_crashes_nothing():
 
     made = [asyncio.run(main(spare)) for spare in range(0, 120, 3)]
     assert max(made) > 10, made
+
+
+@needs("pc")
+def test_a_report_loads_nothing():
+    """An import that finds no memory may crash MicroPython, the second time at the latest."""
+    import sys
+
+    assert "asyncio_alt.loop" not in sys.modules
+
+    async def fails():
+        raise ValueError("expected")
+
+    async def main():
+        create_task(fails())
+        await sleep_ms(1)
+
+    asyncio.run(main())
+    assert "asyncio_alt.loop" not in sys.modules

@@ -26,7 +26,7 @@ FLOORS = (
 
 # What goes up all the same: inside a function, which is called when the lower one runs; or in
 # place of a C module that is missing.
-IN_FUNCTIONS = {"core": {"claim", "ending", "ioqueue", "loop"}, "loop": {"future"}}
+IN_FUNCTIONS = {"core": {"claim", "ending", "ioqueue"}, "loop": {"future"}}
 IF_MISSING = {"core": {"task"}}
 
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
