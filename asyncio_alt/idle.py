@@ -286,7 +286,7 @@ class LightSleep:
         if polled and not self._may():
             self._vetoes += 1
             return ms if ms >= 0 else _MAX_MS  # so that _count() sees the clock wrap
-        if _awake or _linked() or self._veto and self._veto():
+        if _awake or _linked():
             self._vetoes += 1
             return self._slice
         if 0 <= ms < self._min:
@@ -297,6 +297,9 @@ class LightSleep:
             while t and ticks_diff(t.ph_key, core.ticks()) > 0 and not core._bell.rung():
                 pass
             return
+        if self._veto and self._veto():  # not before a short wait: a veto may take longer than that
+            self._vetoes += 1
+            return self._slice
         if _alarm() < _LEAST_MS:
             return 1
         if not self._sleep:

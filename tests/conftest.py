@@ -196,6 +196,7 @@ class DeviceTest(pytest.Item):
 
     def __init__(self, node, source, target, variant, head, **kwargs):
         super().__init__(**kwargs)
+        self.add_marker(pytest.mark.timeout(0))  # it may wait for its turn; the script has a limit
         self.line = node.lineno
         self.needs = _needs(node)
         self.target = target
