@@ -3,9 +3,10 @@
 CPython reads those files, it never imports them. A test runs once for each variant of a target,
 such as "unix-py": the unix port with its tasks in Python.
 
-What runs on the PC itself (unix and tests/host) may measure time: it runs one test after the
-other. Most of that is sleep. So the emulated tests, whose time is simulated, run meanwhile, as
-many at once as there are processors and with the least priority; they are reported at the end.
+Those on the unix port run first, two at once, for most of their time is sleep. Tests of the PC's
+own (tests/host) may measure time: they run one after the other. The emulated tests, whose time is
+simulated, run meanwhile, as many at once as there are processors and with the least priority; they
+are reported at the end.
 """
 
 import ast
@@ -41,7 +42,8 @@ class Variant(NamedTuple):
 
 
 # What depends on where tasks are implemented, and on little memory. The optional parts of the
-# package are used through these, and run once on each target, and once with power mode.
+# package are used through these, and run once on each target, and where that is quick once more
+# with power mode.
 _CORE = """clock connect drain flags gather heap input install interrupts lock_event loop priority
 queue streams task threads wait_for""".split()
 
@@ -60,7 +62,7 @@ _VARIANTS = {
     },
     "rp2": {
         "rp2": Variant(),
-        "rp2-power": Variant(head=_POWER),
+        "rp2-power": Variant(head=_POWER, core=True),
     },
 }
 
@@ -104,7 +106,9 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
     if not session.testsfailed and not session.config.option.collectonly:
-        session.config.stash[_RUNNING].begin([item for item in session.items if _emulated(item)])
+        session.config.stash[_RUNNING].begin(
+            [item for item in session.items if isinstance(item, DeviceTest)]
+        )
 
 
 def _emulated(item):
@@ -117,7 +121,7 @@ def pytest_pycollect_makemodule(module_path, parent):
 
 
 class Running:
-    """The targets in use, each started by the first test that runs on it; and the emulated tests,
+    """The targets in use, each started by the first test that runs on it; and the tests on them,
     which run ahead of their turn."""
 
     def __init__(self):
@@ -125,7 +129,8 @@ class Running:
         self._targets = {}  # (name, options) to the Future of the started Target
         # On Linux niceness is a thread's own, and that of the processes that it starts.
         self._pool = ThreadPoolExecutor(os.cpu_count(), initializer=os.nice, initargs=(19,))
-        self._begun = {}  # emulated tests to the Future of their Result
+        self._unix = ThreadPoolExecutor(2)
+        self._begun = {}  # tests to the Future of their Result
 
     def get(self, name, options):
         """Return the started target; a test that asks for one that cannot be had is skipped."""
@@ -146,21 +151,27 @@ class Running:
             raise pytest.skip.Exception(str(reason)) from None
 
     def begin(self, tests):
-        """Have these tests run in the background."""
+        """Have these tests run in the background, but for those on a board."""
+        emulated = [test for test in tests if _emulated(test)]
         # First the firmware is built for all of them, so that no test waits for another's.
-        for name, options in {str(test.target): test.target for test in tests}.values():
+        for name, options in {str(test.target): test.target for test in emulated}.values():
             self._pool.submit(self.get, name, options)
-        for test in tests:
+        for test in emulated:
             self._begun[test] = self._pool.submit(test.run_script)
+        for test in tests:
+            if test.target[0] == "unix":
+                self._begun[test] = self._unix.submit(test.run_script)
 
     def result(self, test):
         """Return the Result of the script of a DeviceTest."""
         return self._begun.pop(test).result() if test in self._begun else test.run_script()
 
     def stop(self):
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pool, self._unix:
+            pool.shutdown(wait=False, cancel_futures=True)
         child.kill_all()  # after Ctrl-C, else there is none
-        self._pool.shutdown()
+        for pool in self._pool, self._unix:
+            pool.shutdown()
         for started in self._targets.values():
             if started.done() and not started.exception():
                 started.result().stop()
