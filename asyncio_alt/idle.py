@@ -297,7 +297,7 @@ class LightSleep:
             while t and ticks_diff(t.ph_key, core.ticks()) > 0 and not core._bell.rung():
                 pass
             return
-        if self._veto and self._veto():  # not before a short wait: a veto may take longer than that
+        if self._veto and self._veto():  # not before a short wait, than which it may take longer
             self._vetoes += 1
             return self._slice
         if _alarm() < _LEAST_MS:
