@@ -99,6 +99,7 @@ class Transport:
         if not (self._into or _room):
             _room = memoryview(bytearray(_CHUNK))
         self._state = _OPEN
+        self.shaken = False  # a byte has been received or sent, or it is closed: for tls
         self._paused = False  # by pause_reading()
         self._eof = False
         self._out = []  # to be sent: bytes that were written, and bytearrays of our own
@@ -158,6 +159,7 @@ class Transport:
             n = self._take(buf)
         self._taking = False
         if n:
+            self.shaken = True
             if self._into:
                 self._p.buffer_updated(n)
             else:
@@ -199,6 +201,8 @@ class Transport:
         elif data:
             try:
                 n = self._s.write(data) or 0
+                if n:
+                    self.shaken = True
             except _FAILED as er:
                 return self._lose(er)
         left = len(data) - n
@@ -263,6 +267,7 @@ class Transport:
                 n = self._s.write(memoryview(buf)[off:] if off else buf)
                 if not n:
                     break
+                self.shaken = True
                 self._size -= n
                 if off + n < len(buf):
                     self._off = off + n
@@ -328,6 +333,7 @@ class Transport:
 
     def _forget(self, state):
         self._state = state
+        self.shaken = True
         self._out.clear()
         self._off = self._size = 0
         self._poll()
@@ -361,32 +367,45 @@ def connect_stream(protocol, stream):
     return Transport(protocol, stream, {"stream": stream})
 
 
-async def create_connection(protocol_factory, host, port, *, ssl=None, server_hostname=None):
+async def create_connection(
+    protocol_factory, host, port, *, ssl=None, server_hostname=None, ssl_handshake_timeout=None
+):
     """Opens a TCP connection; returns (transport, protocol). protocol_factory: called without
-    arguments, returns the protocol. ssl: True, or an SSLContext, for TLS. OSError if the
-    connection cannot be made."""
+    arguments, returns the protocol. ssl: True, or an SSLContext, for TLS. ssl_handshake_timeout:
+    the seconds after which it is closed if no byte was received or sent; without a limit by
+    default. OSError if the connection cannot be made."""
     from .stream import _close, _connect
 
+    if ssl_handshake_timeout is not None:
+        from .tls import limit, timeout_ms
+
+        ssl_handshake_timeout = timeout_ms(ssl, ssl_handshake_timeout)
     s, raw, addr = await _connect(host, port, ssl, server_hostname, True)
     try:
         protocol = protocol_factory()
-        return Transport(protocol, s, {"socket": s, "peername": addr}, raw), protocol
+        transport = Transport(protocol, s, {"socket": s, "peername": addr}, raw)
+        if ssl_handshake_timeout:
+            limit(transport, ssl_handshake_timeout)
+        return transport, protocol
     except BaseException:
         _close(s, raw)
         raise
 
 
-async def create_server(protocol_factory, host, port, *, backlog=5, ssl=None):
+async def create_server(
+    protocol_factory, host, port, *, backlog=5, ssl=None, ssl_handshake_timeout=None
+):
     """Starts a TCP server; returns it: it has close(), and is a context for `async with`.
     protocol_factory: called without arguments for each connection, returns its protocol. ssl: an
     SSLContext for TLS; then it is called once the client has begun with that, but before hands are
     shaken (no MicroPython tells when they are: cipher() crashes until then), and of more than
-    `backlog` clients that have not begun the oldest is closed. OSError if the address cannot be
-    bound."""
+    `backlog` clients that have not begun the oldest is closed. ssl_handshake_timeout: the seconds
+    (60 by default) in which a byte must be received or sent; else it ends with OSError
+    (ETIMEDOUT). OSError if the address cannot be bound."""
     from .stream import _nodelay, _server
 
     def connected(s, raw, addr):
         _nodelay(raw or s)
-        Transport(protocol_factory(), s, {"socket": s, "peername": addr}, raw)
+        return Transport(protocol_factory(), s, {"socket": s, "peername": addr}, raw)
 
-    return _server(host, port, backlog, ssl, connected)
+    return _server(host, port, backlog, ssl, ssl_handshake_timeout, connected)

@@ -14,6 +14,8 @@ class Stream:
     gets the bytes. A buffer may have items of more than a byte; all sizes are in bytes."""
 
     raw = None  # the socket under TLS: a close() of that may leave it open
+    closed = False  # by wait_closed()
+    shaken = False  # a byte has been read or sent: with TLS, the handshake is over
 
     def __init__(self, s, e={}, priority=False):
         self.s = s
@@ -35,7 +37,13 @@ class Stream:
 
     async def wait_closed(self):
         """Closes the stream. A task that waits to read or to write it gets OSError (EBADF)."""
-        _close(self.s, self.raw)
+        self._fail(OSError(9))
+
+    def _fail(self, exc):
+        # Closes it, and raises exc in the tasks that wait for it.
+        if not self.closed:
+            self.closed = True
+            _close(self.s, self.raw, exc)
 
     def _readable(self):
         return core._io_queue.queue_read(self.s, self.priority)
@@ -71,6 +79,7 @@ class Stream:
             yield self._readable()
             r = self.s.read(self._wanted(n))
             if r is not None:
+                self.shaken = True
                 if n >= 0:
                     return r
                 self._keep(r)
@@ -91,6 +100,7 @@ class Stream:
             n = self._wanted(len(buf))
             n = self.s.readinto(memoryview(buf)[:n] if n < len(buf) else buf)
             if n is not None:
+                self.shaken = True
                 return n
 
     def readexactly(self, n):  # async
@@ -104,6 +114,7 @@ class Stream:
             yield self._readable()
             r = self.s.read(self._wanted(left))
             if r is not None:
+                self.shaken = True
                 if not r:
                     raise EOFError
                 if len(r) == n:
@@ -125,6 +136,7 @@ class Stream:
                 r = self.s.readline() if n < 0 else self.s.read(n)  # may be a part
                 if r is not None:
                     break
+            self.shaken = True
             if r and n < 0 and not seen and r[-1] == 10:
                 return r
             self._keep(r)
@@ -144,6 +156,8 @@ class Stream:
             self.out_off = 0
             return
         n = self.s.write(data) or 0
+        if n:
+            self.shaken = True
         if n < len(data):
             self.out_ask = len(data) - n
             self.out_ref = not copy
@@ -175,6 +189,8 @@ class Stream:
                 if self.out_off or ask < len(buf):
                     buf = memoryview(buf)[self.out_off : self.out_off + ask]
                 n = self.s.write(buf) or 0
+                if n:
+                    self.shaken = True
                 self.out_off += n
                 self.out_ask = ask - n
                 if n >= left:
@@ -203,14 +219,15 @@ StreamReader = Stream
 StreamWriter = Stream
 
 
-def _close(s, raw):
-    # raw: None, or the socket under TLS: a close() of that leaves it open after an error.
+def _close(s, raw, exc=None):
+    # raw: None, or the socket under TLS: a close() of that leaves it open after an error. exc:
+    # raised in the tasks that wait for it.
     try:
         s.close()
     finally:
         if raw:
             raw.close()
-        core._io_queue.fail(s, OSError(9))
+        core._io_queue.fail(s, exc or OSError(9))
 
 
 def _resolve(host, port):
@@ -268,16 +285,26 @@ def _connect(host, port, ssl, server_hostname, nodelay=False):  # async
     return s, raw, ai[-1]
 
 
-def open_connection(host, port, ssl=None, server_hostname=None):  # async
+def open_connection(
+    host, port, ssl=None, server_hostname=None, *, ssl_handshake_timeout=None
+):  # async
     """Opens a TCP connection; returns (reader, writer), which are one Stream. ssl: True, or an
-    SSLContext, for TLS. Raises OSError if the connection cannot be made."""
+    SSLContext, for TLS. ssl_handshake_timeout: the seconds after which it is closed if no byte was
+    read or sent; without a limit by default. Raises OSError if the connection cannot be made."""
+    if ssl_handshake_timeout is not None:
+        from .tls import limit, timeout_ms
+
+        ssl_handshake_timeout = timeout_ms(ssl, ssl_handshake_timeout)
     s, raw, _ = yield from _connect(host, port, ssl, server_hostname)
     stream = Stream(s)
     stream.raw = raw
+    if ssl_handshake_timeout:
+        limit(stream, ssl_handshake_timeout)
     return stream, stream
 
 
-def _server(host, port, backlog, ssl, connected):
+def _server(host, port, backlog, ssl, seconds, connected):
+    connected = _doorman(ssl, backlog, seconds, connected)
     socket, ai = _resolve(host, port)
     s = socket.socket(ai[0], ai[1], ai[2])
     try:
@@ -285,7 +312,7 @@ def _server(host, port, backlog, ssl, connected):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(ai[-1])
         s.listen(backlog)
-        return Server(s, backlog, ssl, connected)
+        return Server(s, connected)
     except BaseException:
         s.close()
         raise
@@ -295,12 +322,9 @@ class Server:
     """A TCP server, as start_server() and create_server() return it; also an `async with` context
     that closes it."""
 
-    def __init__(self, s, backlog, ssl, connected):
-        # connected: called with each accepted socket, None or the one under TLS, and the address.
+    def __init__(self, s, connected):
+        # connected: called with each accepted socket, None and the peer's address.
         self._s = s
-        self._backlog = backlog
-        self._silent = []  # what has not begun TLS yet
-        self._ssl = ssl
         self._connected = connected
         self._over = None  # the Event of those who wait until it is closed
         self.closed = False
@@ -320,8 +344,8 @@ class Server:
             core._io_queue.opened.pop(self, None)
             core._io_queue.watch(self._s, 0, self)
             self._s.close()
-            while self._silent:
-                self._silent[0]._fail(None)
+            if hasattr(self._connected, "close"):
+                self._connected.close()
             if self._over:
                 self._over.set()
 
@@ -357,10 +381,7 @@ class Server:
             return
         try:
             s.setblocking(False)
-            if self._ssl:
-                _Silent(self, s, addr)
-            else:
-                self._connected(s, None, addr)
+            self._connected(s, None, addr)
         except Exception as er:
             _close(s, None)
             self._raised(er)
@@ -385,65 +406,38 @@ class Server:
                     pass
 
 
-class _Silent:
-    # A connection that is to begin TLS: until then it costs no memory for that. Of more than
-    # `backlog` the oldest gives way.
+def _doorman(ssl, backlog, seconds, connected):
+    # What a server calls with each connection.
+    if not ssl and seconds is None:
+        return connected
+    from .tls import Doorman, timeout_ms
 
-    def __init__(self, server, s, addr):
-        self._server = server
-        self._s = s
-        self._addr = addr
-        core._io_queue.watch(s, 1, self)
-        silent = server._silent
-        silent.append(self)
-        if len(silent) > server._backlog:
-            silent[0]._fail(None)
-
-    def _forget(self):
-        core._io_queue.watch(self._s, 0, self)
-        self._server._silent.remove(self)
-
-    def _fail(self, exc):
-        self._forget()
-        self._s.close()
-
-    def _raised(self, er):
-        self._server._raised(er)
-
-    def _ready(self, ev):
-        self._forget()
-        s = raw = self._s
-        try:
-            s = self._server._ssl.wrap_socket(s, server_side=True, do_handshake_on_connect=False)
-            s.setblocking(False)
-            self._server._connected(s, raw, self._addr)
-        except Exception as er:
-            _close(s, raw)
-            self._raised(er)
+    return Doorman(ssl, backlog, timeout_ms(ssl, 60 if seconds is None else seconds), connected)
 
 
-async def _connection(cb, s, raw, addr):
+async def _connection(cb, stream):
     try:
-        stream = Stream(s, {"peername": addr})
-        stream.raw = raw
         await cb(stream, stream)
     except BaseException:
-        _close(s, raw)
+        stream._fail(None)
         raise
 
 
-async def start_server(cb, host, port, backlog=5, ssl=None):
+async def start_server(cb, host, port, backlog=5, ssl=None, *, ssl_handshake_timeout=None):
     """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
     its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
     TLS; then it is called once the client has begun with that, and of more than `backlog` clients
-    that have not the oldest is closed. OSError if the address cannot be bound."""
-    srv = _server(
-        host,
-        port,
-        backlog,
-        ssl,
-        lambda s, raw, addr: core.create_task(_connection(cb, s, raw, addr)),
-    )
+    that have not the oldest is closed. ssl_handshake_timeout: the seconds (60 by default) in which
+    a byte must be read or sent; else the connection is closed, with OSError (ETIMEDOUT) in the
+    task that waits for it. OSError if the address cannot be bound."""
+
+    def connected(s, raw, addr):
+        stream = Stream(s, {"peername": addr})
+        stream.raw = raw
+        core.create_task(_connection(cb, stream))
+        return stream
+
+    srv = _server(host, port, backlog, ssl, ssl_handshake_timeout, connected)
     try:
         await core.sleep_ms(0)
     except BaseException:

@@ -595,3 +595,114 @@ async def test_silent_clients_of_a_tls_server_give_way():
                 s.close()
             await asyncio.sleep_ms(20)
         assert descriptor() == n and not core._streams
+
+
+async def stalled(make, client):
+    # 30 clients of a TLS server, which has a limit of 0.3 s, send a part of a handshake and stall.
+    addr = socket.getaddrinfo(HOST, PORT)[0][-1]
+    stalled = [socket.socket() for _ in range(30)]
+    async with await make:
+        n = descriptor()
+        for i, s in enumerate(stalled):
+            s.connect(addr)
+            s.send(b"\x16\x03\x01\x02\x00\x01"[: 1 + i % 6])
+            await passes(2)
+        # It serves meanwhile, also one that goes on for longer than the limit.
+        reader, writer = await asyncio.open_connection(HOST, PORT, client)
+        for _ in range(5):
+            writer.write(b"ping")
+            await writer.drain()
+            assert await asyncio.wait_for(reader.readexactly(4), 5) == b"ping"
+            await asyncio.sleep_ms(100)
+        await writer.wait_closed()
+        for _ in range(500):
+            if descriptor() == n and len(core._streams) == 1:
+                break
+            await asyncio.sleep_ms(10)
+        assert descriptor() == n and len(core._streams) == 1
+    for s in stalled:
+        s.close()
+    assert not core._streams
+
+
+class Echo(asyncio.Protocol):
+    lost = []
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.transport.write(data)
+
+    def connection_lost(self, exc):
+        self.lost.append(exc)
+
+
+@needs("sockets", "ssl")
+async def test_clients_that_stall_in_the_handshake_are_closed():
+    """Stock 1.29: they stay open."""
+    reports = quiet()
+    ctx, client = contexts()
+    limit = {"backlog": 5, "ssl": ctx, "ssl_handshake_timeout": 0.3}
+    await stalled(asyncio.start_server(echo, HOST, PORT, **limit), client)
+    assert [e.errno for e in reports] == [errno.ETIMEDOUT] * 30
+    await stalled(asyncio.create_server(Echo, HOST, PORT, **limit), client)
+    while len(Echo.lost) < 31:
+        await passes(1)
+    assert sorted(e.errno for e in Echo.lost if e) == [errno.ETIMEDOUT] * 30
+
+
+@needs("sockets", "ssl")
+async def test_of_many_slow_handshakes_the_oldest_give_way():
+    from asyncio_alt.tls import Handshakes
+
+    class Conn:
+        shaken = False
+
+        def _fail(self, exc):
+            self.shaken = exc
+
+    hands = Handshakes(3)
+    conns = [Conn() for _ in range(8)]
+    conns[1].shaken = True
+    hands.add(Conn(), 10)  # it looks every 10 ms
+    for conn in conns:
+        hands.add(conn, 10000)
+    while not conns[4].shaken:
+        await asyncio.sleep_ms(5)
+    await asyncio.sleep_ms(30)
+    assert [bool(c.shaken) for c in conns] == [True] * 5 + [False] * 3
+
+
+@needs("sockets", "ssl")
+async def test_client_whose_server_stalls_in_the_handshake_is_closed():
+    ctx, client = contexts()
+
+    async def stall(reader, writer):
+        held.append(writer)
+
+    n = descriptor()
+    for seconds, exc in ((0, ValueError), (-1, ValueError), ("1", TypeError), (1e9, ValueError)):
+        for call in (asyncio.open_connection, asyncio.start_server):
+            args = (echo, HOST, PORT) if call is asyncio.start_server else (HOST, PORT)
+            await araises(exc, call(*args, ssl=ctx, ssl_handshake_timeout=seconds))
+    await araises(ValueError, asyncio.open_connection(HOST, PORT, ssl_handshake_timeout=1))
+    async with await asyncio.start_server(stall, HOST, PORT):
+        reader, writer = await asyncio.open_connection(
+            HOST, PORT, client, ssl_handshake_timeout=0.05
+        )
+        e = await araises(OSError, asyncio.wait_for(reader.read(1), 5))
+        assert e.errno == errno.ETIMEDOUT
+        lost = []
+
+        class P(asyncio.Protocol):
+            def connection_lost(self, exc):
+                lost.append(exc.errno)
+
+        await asyncio.create_connection(P, HOST, PORT, ssl=client, ssl_handshake_timeout=0.05)
+        while not lost:
+            await asyncio.sleep_ms(5)
+        assert lost == [errno.ETIMEDOUT]
+        while held:
+            await held.pop().wait_closed()
+    assert descriptor() == n

@@ -18,7 +18,7 @@ FLOORS = (
     "protocol",
     "threads",
     "future group irq stream sync timeouts",
-    "event funcs idle ioqueue lock loop queue",
+    "event funcs idle ioqueue lock loop queue tls",
     "cancel claim ending task timer",
     "core",
     "lazy wake wake_unix",

@@ -23,6 +23,7 @@ class BufferedProtocol(_Base):
     def buffer_updated(self, nbytes: int) -> None: ...
 
 class Transport:
+    shaken: bool
     def __init__(
         self, protocol: _Base, stream: Any, extra: dict[str, Any], raw: Any = None
     ) -> None: ...
@@ -45,6 +46,7 @@ async def create_connection(
     *,
     ssl: bool | SSLContext | None = None,
     server_hostname: str | None = None,
+    ssl_handshake_timeout: float | None = None,
 ) -> tuple[Transport, _P]: ...
 async def create_server(
     protocol_factory: Callable[[], _Base],
@@ -53,4 +55,5 @@ async def create_server(
     *,
     backlog: int = 5,
     ssl: SSLContext | None = None,
+    ssl_handshake_timeout: float | None = None,
 ) -> Server: ...
