@@ -14,6 +14,7 @@ ioqueue IOQueue POLLPRI priority_window roundrobin
 irq Interrupt
 lock Lock
 loop Loop all_tasks get_event_loop get_running_loop new_event_loop _exc_context
+names set_nameserver
 protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server
 pubsub pubsub
 queue Queue QueueEmpty QueueFull

@@ -177,6 +177,16 @@ class Loop:
 
         return Handle(ticks_of(when, "call_at: when"), callback, args)
 
+    def getaddrinfo(host, port, *, family=0, type=0, proto=0, flags=0):  # async
+        """The addresses of a host (str): a list as of socket.getaddrinfo(), IPv4 first. Other
+        tasks go on while a name server is asked; set_nameserver() says how one is known. type:
+        socket.SOCK_STREAM or the like, as family and proto 0 for any; flags: 0. OSError with
+        errno -2 if there is no address, -3 if no server answers (in 10 s), -4 if the answer is
+        too long; ValueError for a name that cannot be."""
+        from .names import getaddrinfo
+
+        return getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+
     def set_exception_handler(handler):
         """handler: called as handler(Loop, context), None for the default one."""
         if handler is not None and not callable(handler):

@@ -233,8 +233,19 @@ def _close(s, raw, exc=None):
 def _resolve(host, port):
     import socket
 
-    # This blocks the loop while a name server is asked.
+    # With a name, this may block the loop while a name server is asked.
     return socket, socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
+
+
+def _numeric(host):  # async
+    # A host without a name needs no name server, nor the module that asks one.
+    if isinstance(host, str) and ":" not in host and not host.replace(".", "").isdigit():
+        try:
+            from .names import numeric
+        except ImportError:
+            return host  # it is not installed
+        host = (yield from numeric(host))[0]
+    return host
 
 
 def _nodelay(s):
@@ -251,7 +262,7 @@ def _connect(host, port, ssl, server_hostname, nodelay=False):  # async
     # Returns the connected socket, None or the one under TLS, and the address.
     from errno import EALREADY, EINPROGRESS
 
-    socket, ai = _resolve(host, port)
+    socket, ai = _resolve((yield from _numeric(host)), port)
     s = socket.socket(ai[0], ai[1], ai[2])
     raw = None
     try:

@@ -18,6 +18,7 @@ FLOORS = (
     "protocol",
     "threads",
     "future group irq stream sync timeouts",
+    "names",
     "event funcs idle ioqueue lock loop queue tls",
     "cancel claim ending task timer",
     "core",
@@ -26,7 +27,7 @@ FLOORS = (
 
 # What goes up all the same: inside a function, which is called when the lower one runs; or in
 # place of a C module that is missing.
-IN_FUNCTIONS = {"core": {"claim", "ending", "ioqueue"}, "loop": {"future"}}
+IN_FUNCTIONS = {"core": {"claim", "ending", "ioqueue"}, "loop": {"future", "names"}}
 IF_MISSING = {"core": {"task"}}
 
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}

@@ -28,6 +28,7 @@ PARTS = [
     "irq",
     "link",
     "mqtt",
+    "names",
     "protocol",
     "pubsub",
     "sync",

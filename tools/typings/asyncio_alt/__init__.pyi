@@ -36,6 +36,7 @@ from .loop import all_tasks as all_tasks
 from .loop import get_event_loop as get_event_loop
 from .loop import get_running_loop as get_running_loop
 from .loop import new_event_loop as new_event_loop
+from .names import set_nameserver as set_nameserver
 from .protocol import BufferedProtocol as BufferedProtocol
 from .protocol import Protocol as Protocol
 from .protocol import Transport as Transport
