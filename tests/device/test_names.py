@@ -88,24 +88,28 @@ def test_what_is_no_answer_is_refused():
     assert answer(cut[:-2], ID, QUESTION)[1] == [b"\1\2\3\4"]
 
 
-def test_no_packet_does_harm():
+def hostile():
     random.seed(1)
     alias = encode("x.example.net")
     base = reply(record(alias, 5), record(b"\1\2\3\4", owner=alias), record(b"\1\2\3\4"))
     head = len(QUESTION) + 12
+    for n in range(head, len(base)):
+        yield base[:n]
+    yield reply(count=65535) + b"\xc0\x0c" * 200
     longest = b"\1a" * 127 + b"\0"
-    packets = [base[:n] for n in range(head, len(base))]
-    packets.append(reply(count=65535) + b"\xc0\x0c" * 200)
-    packets.append(reply(record(longest, 5), *[record(b"\1\2\3\4", owner=longest)] * 3, count=255))
+    yield reply(record(longest, 5), *[record(b"\1\2\3\4", owner=longest)] * 3, count=255)
     for i in range(200):
         p = bytearray(base)
         for _ in range(1 + i % 8):
             p[random.getrandbits(10) % (len(p) - head) + head] = random.choice(
                 (0, 12, 63, 64, 192, 193, 255, random.getrandbits(8))
             )
-        packets.append(bytes(p))
-        packets.append(base[:head] + bytes([random.getrandbits(8) for _ in range(i)]))
-    for p in packets:
+        yield bytes(p)
+        yield base[:head] + bytes([random.getrandbits(8) for _ in range(i)])
+
+
+def test_no_packet_does_harm():
+    for p in hostile():
         try:
             _, found, ttl = answer(p, ID, QUESTION)
         except (ValueError, IndexError):
