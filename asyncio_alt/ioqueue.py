@@ -135,7 +135,8 @@ class IOQueue:
             del self.map[id(e[2])]
             self.soft -= e[4]
 
-    def _enqueue(self, s, idx, ev, t):
+    def enqueue(self, s, idx, ev, t):
+        """As queue_read() (idx 0) or queue_write() (1) for the task t, with what to poll for."""
         e = self.map.get(id(s))
         if e is None:
             if hasattr(s, "fileno") and s.fileno() < 0:
@@ -162,7 +163,7 @@ class IOQueue:
     def queue_read(self, s, priority=False):
         """Has the loop wake the current task when the stream s can be read; the caller then
         yields. priority: to run next. RuntimeError if another task waits to read s."""
-        self._enqueue(
+        self.enqueue(
             s,
             0,
             _POLLIN | _POLLPRI if priority else _POLLIN,
@@ -172,7 +173,7 @@ class IOQueue:
     def queue_write(self, s):
         """Has the loop wake the current task when the stream s can be written; the caller then
         yields. RuntimeError if another task waits to write s."""
-        self._enqueue(s, 1, _POLLOUT, core.cur_task or core.current_task())
+        self.enqueue(s, 1, _POLLOUT, core.cur_task or core.current_task())
 
     def watch(self, s, ev, w):
         """Has w._ready(events) called after each poll in which the stream s had one of the events
@@ -185,7 +186,7 @@ class IOQueue:
         elif e:
             raise RuntimeError("a task waits for it")
         elif ev:
-            self._enqueue(s, 0, ev, w)
+            self.enqueue(s, 0, ev, w)
             self.map[id(s)][5] = w
 
     @property

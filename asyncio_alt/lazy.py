@@ -3,6 +3,7 @@
 # A module a line, then its names. One text takes less heap than tuples.
 _NAMES = """\
 claim install
+datagram DatagramProtocol DatagramTransport join_multicast
 ending end_limit
 event Event ThreadSafeFlag
 funcs gather wait_for wait_for_ms
@@ -15,6 +16,7 @@ irq Interrupt
 lock Lock
 loop Loop all_tasks get_event_loop get_running_loop new_event_loop _exc_context
 names set_nameserver
+polled readable writable
 protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server
 pubsub pubsub
 queue Queue QueueEmpty QueueFull

@@ -187,6 +187,90 @@ class Loop:
 
         return getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
 
+    def create_datagram_endpoint(protocol_factory, *args, **kwargs):  # async
+        """Opens a UDP socket: see datagram.create_datagram_endpoint()."""
+        from .datagram import create_datagram_endpoint
+
+        return create_datagram_endpoint(protocol_factory, *args, **kwargs)
+
+    def add_reader(stream, callback, *args):
+        """Has the loop call callback(*args) in its turn whenever the stream (any object that can
+        be polled) can be read, until remove_reader(). A second call puts a new callback in place
+        of the old one. RuntimeError if a task waits to read it."""
+        from .polled import add
+
+        add(False, stream, callback, args)
+
+    def add_writer(stream, callback, *args):
+        """As add_reader(), whenever the stream can be written."""
+        from .polled import add
+
+        add(True, stream, callback, args)
+
+    def remove_reader(stream):
+        """Ends add_reader(). Returns whether (bool) there was a callback."""
+        from .polled import remove
+
+        return remove(False, stream)
+
+    def remove_writer(stream):
+        """Ends add_writer(). Returns whether (bool) there was a callback."""
+        from .polled import remove
+
+        return remove(True, stream)
+
+    # Of these a task that waits for the same makes a RuntimeError. They switch the socket to
+    # non-blocking: MicroPython does not tell whether it is.
+
+    def sock_recv(sock, nbytes):  # async
+        """Receives what is there, nbytes at most; waits for one at least; b"" at the end."""
+        from .sockets import sock_recv
+
+        return sock_recv(sock, nbytes)
+
+    def sock_recv_into(sock, buf):  # async
+        """As sock_recv() into buf; returns how many bytes (int)."""
+        from .sockets import sock_recv_into
+
+        return sock_recv_into(sock, buf)
+
+    def sock_recvfrom(sock, bufsize):  # async
+        """Receives a datagram, bufsize bytes of it at most; returns it and its sender's address."""
+        from .sockets import sock_recvfrom
+
+        return sock_recvfrom(sock, bufsize)
+
+    def sock_recvfrom_into(sock, buf, nbytes=0):  # async
+        """As sock_recvfrom() into buf, nbytes at most (0: its size); returns how many bytes (int)
+        and the address."""
+        from .sockets import sock_recvfrom_into
+
+        return sock_recvfrom_into(sock, buf, nbytes)
+
+    def sock_sendall(sock, data):  # async
+        """Sends all of data (bytes-like)."""
+        from .sockets import sock_sendall
+
+        return sock_sendall(sock, data)
+
+    def sock_sendto(sock, data, address):  # async
+        """Sends data (bytes-like) as a datagram to address; returns how many bytes (int)."""
+        from .sockets import sock_sendto
+
+        return sock_sendto(sock, data, address)
+
+    def sock_accept(sock):  # async
+        """Accepts a connection; returns its socket, which is non-blocking, and its address."""
+        from .sockets import sock_accept
+
+        return sock_accept(sock)
+
+    def sock_connect(sock, address):  # async
+        """Connects to address. OSError if that fails."""
+        from .sockets import sock_connect
+
+        return sock_connect(sock, address)
+
     def set_exception_handler(handler):
         """handler: called as handler(Loop, context), None for the default one."""
         if handler is not None and not callable(handler):

@@ -23,10 +23,12 @@ _NAME = "asyncio_alt"
 _TYPINGS = ROOT / "tools" / "typings"
 # Modules without a stub, as they are no part of the interface.
 _PRIVATE = {
+    "address",
     "cancel",
     "codec",
     "handshake",
     "lazy",
+    "sockets",
     "task",
     "trace_read",
     "waiter",

@@ -16,18 +16,21 @@ FLOORS = (
     "trace_read",
     "trace",
     "protocol",
-    "threads",
-    "future group irq stream sync timeouts",
+    "datagram threads",
+    "future group irq polled sockets stream sync timeouts",
     "names",
     "event funcs idle ioqueue lock loop queue tls",
-    "cancel claim ending task timer",
+    "address cancel claim ending task timer",
     "core",
     "lazy wake wake_unix",
 )
 
 # What goes up all the same: inside a function, which is called when the lower one runs; or in
 # place of a C module that is missing.
-IN_FUNCTIONS = {"core": {"claim", "ending", "ioqueue"}, "loop": {"future", "names"}}
+IN_FUNCTIONS = {
+    "core": {"claim", "ending", "ioqueue"},
+    "loop": {"datagram", "future", "names", "polled", "sockets"},
+}
 IF_MISSING = {"core": {"task"}}
 
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}

@@ -21,6 +21,7 @@ from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())
 PARTS = [
+    "datagram",
     "full",
     "future",
     "group",
@@ -29,6 +30,7 @@ PARTS = [
     "link",
     "mqtt",
     "names",
+    "polled",
     "protocol",
     "pubsub",
     "sync",

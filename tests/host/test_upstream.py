@@ -83,7 +83,7 @@ _LEFT_OUT = {
     "stream.Server._serve": "a server has no task here: the loop calls it when a client comes",
     "core._stop_task": "it is a variable of loop here, and no copy of it could follow",
     "core._stopper": "private",
-    "core.IOQueue._enqueue": "private; it takes other arguments here",
+    "core.IOQueue._enqueue": "private; here it is enqueue, with other arguments",
     "funcs._run": "private",
     "funcs._Remove": "private",
     "funcs._Remove.remove": "private",

@@ -1,6 +1,9 @@
 from . import pubsub as pubsub
 from .claim import install as install
 from .core import *
+from .datagram import DatagramProtocol as DatagramProtocol
+from .datagram import DatagramTransport as DatagramTransport
+from .datagram import join_multicast as join_multicast
 from .ending import end_limit as end_limit
 from .event import Event as Event
 from .event import ThreadSafeFlag as ThreadSafeFlag
@@ -37,6 +40,8 @@ from .loop import get_event_loop as get_event_loop
 from .loop import get_running_loop as get_running_loop
 from .loop import new_event_loop as new_event_loop
 from .names import set_nameserver as set_nameserver
+from .polled import readable as readable
+from .polled import writable as writable
 from .protocol import BufferedProtocol as BufferedProtocol
 from .protocol import Protocol as Protocol
 from .protocol import Transport as Transport

@@ -1,11 +1,16 @@
+from array import array
 from collections.abc import Callable, Coroutine
+from socket import socket
 from typing import Any, TypeVar
 
 from .core import Task
+from .datagram import DatagramProtocol, DatagramTransport
 from .future import Future
 from .timer import Handle, Time
 
 _T = TypeVar("_T")
+_P = TypeVar("_P", bound=DatagramProtocol)
+_Buffer = bytearray | memoryview | array[Any]
 _Context = dict[str, Any]
 _Handler = Callable[[type[Loop], _Context], object]
 
@@ -43,6 +48,36 @@ class Loop:
     def getaddrinfo(
         host: str, port: int, *, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
     ) -> Coroutine[Any, Any, list[tuple[int, int, int, str | None, Any]]]: ...
+    @staticmethod
+    def create_datagram_endpoint(
+        protocol_factory: Callable[[], _P], *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, tuple[DatagramTransport, _P]]: ...
+    @staticmethod
+    def add_reader(stream: Any, callback: Callable[..., object], *args: Any) -> None: ...
+    @staticmethod
+    def add_writer(stream: Any, callback: Callable[..., object], *args: Any) -> None: ...
+    @staticmethod
+    def remove_reader(stream: Any) -> bool: ...
+    @staticmethod
+    def remove_writer(stream: Any) -> bool: ...
+    @staticmethod
+    def sock_recv(sock: socket, nbytes: int) -> Coroutine[Any, Any, bytes]: ...
+    @staticmethod
+    def sock_recv_into(sock: socket, buf: _Buffer) -> Coroutine[Any, Any, int]: ...
+    @staticmethod
+    def sock_recvfrom(sock: socket, bufsize: int) -> Coroutine[Any, Any, tuple[bytes, Any]]: ...
+    @staticmethod
+    def sock_recvfrom_into(
+        sock: socket, buf: _Buffer, nbytes: int = 0
+    ) -> Coroutine[Any, Any, tuple[int, Any]]: ...
+    @staticmethod
+    def sock_sendall(sock: socket, data: bytes | _Buffer) -> Coroutine[Any, Any, None]: ...
+    @staticmethod
+    def sock_sendto(sock: socket, data: bytes | _Buffer, address: Any) -> Coroutine[Any, Any, int]: ...
+    @staticmethod
+    def sock_accept(sock: socket) -> Coroutine[Any, Any, tuple[socket, Any]]: ...
+    @staticmethod
+    def sock_connect(sock: socket, address: Any) -> Coroutine[Any, Any, None]: ...
     @staticmethod
     def set_exception_handler(handler: _Handler | None) -> None: ...
     @staticmethod

@@ -1,0 +1,107 @@
+"""Loop.sock_recv() and the like: plain sockets that tasks await."""
+
+from errno import EAGAIN, EALREADY, EINPROGRESS
+
+from . import core
+from .address import pair, resolve
+from .ioqueue import octets
+
+_DONE = (EALREADY, EINPROGRESS, 106, 127, 56)  # what connect() raises when it is: EISCONN
+
+
+def _method(sock, name):
+    try:
+        sock.setblocking(False)
+        return getattr(sock, name)
+    except AttributeError:
+        raise TypeError("sock must be a socket, and not one of TLS")
+
+
+def _read(sock, name, n):  # async
+    method = _method(sock, name)
+    while True:
+        # Wait even where data is there: a loop of reads must not keep the others from running.
+        yield core._io_queue.queue_read(sock)
+        try:
+            return method(n) if n is not None else method()
+        except OSError as er:
+            if er.errno != EAGAIN:
+                raise
+
+
+def _write(sock, name, *args):  # async
+    method = _method(sock, name)
+    while True:
+        yield core._io_queue.queue_write(sock)
+        try:
+            return method(*args)
+        except OSError as er:
+            if er.errno != EAGAIN:
+                raise
+
+
+def _size(buf, nbytes, name):
+    size = len(buf)
+    if not 0 <= nbytes <= size:
+        raise ValueError(name + ": nbytes must be 0 to the size of buf")
+    return nbytes or size
+
+
+def sock_recv(sock, nbytes):  # async
+    return (yield from _read(sock, "recv", nbytes))
+
+
+def sock_recv_into(sock, buf):  # async
+    buf = octets(buf, "sock_recv_into: buf")
+    # Not sock.readinto(), which goes on to the next datagram.
+    data = yield from _read(sock, "recv", len(buf))
+    buf[: len(data)] = data
+    return len(data)
+
+
+def sock_recvfrom(sock, bufsize):  # async
+    data, addr = yield from _read(sock, "recvfrom", bufsize)
+    return data, pair(addr)
+
+
+def sock_recvfrom_into(sock, buf, nbytes=0):  # async
+    buf = octets(buf, "sock_recvfrom_into: buf")
+    n = _size(buf, nbytes, "sock_recvfrom_into")
+    data, addr = yield from _read(sock, "recvfrom", n)
+    buf[: len(data)] = data
+    return len(data), pair(addr)
+
+
+def sock_sendall(sock, data):  # async
+    data = memoryview(octets(data, "sock_sendall: data"))
+    while data:
+        n = yield from _write(sock, "send", data)
+        data = data[n:]
+
+
+def sock_sendto(sock, data, address):  # async
+    data = octets(data, "sock_sendto: data")
+    to = resolve(address, "sock_sendto: address")[1]
+    return (yield from _write(sock, "sendto", data, to))
+
+
+def sock_accept(sock):  # async
+    conn, addr = yield from _read(sock, "accept", None)
+    conn.setblocking(False)
+    return conn, pair(addr)
+
+
+def sock_connect(sock, address):  # async
+    connect = _method(sock, "connect")
+    to = resolve(address, "sock_connect: address")[1]
+    try:
+        return connect(to)
+    except OSError as er:
+        if er.errno != EINPROGRESS:
+            raise
+    yield core._io_queue.queue_write(sock)
+    try:
+        connect(to)  # tells how the first one ended
+    except OSError as er:
+        if er.errno not in _DONE:
+            raise
