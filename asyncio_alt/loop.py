@@ -235,7 +235,7 @@ class Loop:
         return sock_recv_into(sock, buf)
 
     def sock_recvfrom(sock, bufsize):  # async
-        """Receives a datagram, bufsize bytes of it at most; returns it and its sender's address."""
+        """Receives a datagram, bufsize bytes at most; returns that and the sender's address."""
         from .sockets import sock_recvfrom
 
         return sock_recvfrom(sock, bufsize)
