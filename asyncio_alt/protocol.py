@@ -402,7 +402,8 @@ async def create_server(
     `backlog` clients that have not begun the oldest is closed. ssl_handshake_timeout: the seconds
     (60 by default) in which a byte must be received or sent; else it ends with OSError
     (ETIMEDOUT). OSError if the address cannot be bound."""
-    from .stream import _nodelay, _server
+    from .server import _server
+    from .stream import _nodelay
 
     def connected(s, raw, addr):
         _nodelay(raw or s)

@@ -1,9 +1,11 @@
-"""Byte streams that tasks await: StreamReader, StreamWriter, open_connection, start_server."""
+"""Byte streams that tasks await: StreamReader, StreamWriter, open_connection."""
+
+from errno import EALREADY, EINPROGRESS
 
 from . import core
 
 _BYTES = (bytes, bytearray)
-_SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
+_ON_ITS_WAY = (EALREADY, EINPROGRESS, 106, 127, 56)  # the last three: EISCONN of the ports
 
 
 class Stream:
@@ -258,42 +260,44 @@ def _nodelay(s):
         pass  # this port has none
 
 
+def _dial(s, addr):
+    # Begins to connect, or tells how that has ended.
+    try:
+        s.connect(addr)
+    except OSError as er:
+        if er.errno not in _ON_ITS_WAY:
+            raise
+
+
+def _secure(s, ssl, name):
+    # The client's side of TLS over the socket s, whose peer is to have this name.
+    if ssl is True:
+        import ssl
+
+        ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    s = ssl.wrap_socket(s, server_hostname=name, do_handshake_on_connect=False)
+    s.setblocking(False)
+    return s
+
+
 def _connect(host, port, ssl, server_hostname, nodelay=False):  # async
     # Returns the connected socket, None or the one under TLS, and the address.
-    from errno import EALREADY, EINPROGRESS
-
     socket, ai = _resolve((yield from _numeric(host)), port)
-    s = socket.socket(ai[0], ai[1], ai[2])
-    raw = None
+    addr = ai[-1]
+    top = s = socket.socket(*ai[:3])
     try:
         s.setblocking(False)
-        try:
-            s.connect(ai[-1])
-        except OSError as er:
-            if er.errno != EINPROGRESS:
-                raise
+        _dial(s, addr)
         yield core._io_queue.queue_write(s)
-        try:
-            s.connect(ai[-1])  # tells how the first one ended
-        except OSError as er:
-            if er.errno not in (EALREADY, EINPROGRESS, 106, 127, 56):  # EISCONN
-                raise
+        _dial(s, addr)
         if nodelay:
             _nodelay(s)
         if ssl:
-            if ssl is True:
-                import ssl
-
-                ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            raw = s
-            s = ssl.wrap_socket(
-                s, server_hostname=server_hostname or host, do_handshake_on_connect=False
-            )
-            s.setblocking(False)
+            top = _secure(s, ssl, server_hostname or host)
     except BaseException:
-        _close(s, raw)
+        _close(s, None)
         raise
-    return s, raw, ai[-1]
+    return top, s if ssl else None, addr
 
 
 def open_connection(
@@ -314,144 +318,10 @@ def open_connection(
     return stream, stream
 
 
-def _server(host, port, backlog, ssl, seconds, connected):
-    connected = _doorman(ssl, backlog, seconds, connected)
-    socket, ai = _resolve(host, port)
-    s = socket.socket(ai[0], ai[1], ai[2])
-    try:
-        s.setblocking(False)
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind(ai[-1])
-        s.listen(backlog)
-        return Server(s, connected)
-    except BaseException:
-        s.close()
-        raise
+def __getattr__(name):
+    # Stock has these two here.
+    if name in ("Server", "start_server"):
+        from .server import Server, start_server
 
-
-class Server:
-    """A TCP server, as start_server() and create_server() return it; also an `async with` context
-    that closes it."""
-
-    def __init__(self, s, connected):
-        # connected: called with each accepted socket, None and the peer's address.
-        self._s = s
-        self._connected = connected
-        self._over = None  # the Event of those who wait until it is closed
-        self.closed = False
-        core._io_queue.watch(s, 1, self)
-        core._io_queue.opened[self] = None
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, exc_type, exc, tb):
-        self.close()
-
-    def close(self):
-        """Stops accepting connections. Those that are open stay."""
-        if not self.closed:
-            self.closed = True
-            core._io_queue.opened.pop(self, None)
-            core._io_queue.watch(self._s, 0, self)
-            self._s.close()
-            if hasattr(self._connected, "close"):
-                self._connected.close()
-            if self._over:
-                self._over.set()
-
-    async def wait_closed(self):
-        """Waits until it is closed, by close() or because run() has ended. If all who wait are
-        cancelled, it is closed too."""
-        if not self.closed:
-            if not self._over:
-                from .event import Event
-
-                self._over = Event()
-            try:
-                await self._over.wait()
-            finally:
-                if not self._over.waiting.peek():
-                    self.close()
-
-    def _fail(self, exc):
-        self.close()
-
-    def _raised(self, er):
-        core._report("Exception in a server", er)
-
-    def _ready(self, ev):
-        # One connection a pass.
-        try:
-            # Have a MemoryError before a connection is accepted, which would be lost.
-            bytearray(512)
-            s, addr = self._s.accept()
-        except (OSError, MemoryError) as er:
-            if isinstance(er, MemoryError) or er.errno in _SCARCE:
-                self._pause(er)
-            return
-        try:
-            s.setblocking(False)
-            self._connected(s, None, addr)
-        except Exception as er:
-            _close(s, None)
-            self._raised(er)
-
-    def _pause(self, er):
-        # It would be called again at once, for ever.
-        try:
-            core.create_task(self._rest(er))
-        except MemoryError:
-            return  # not even for that
-        core._io_queue.watch(self._s, 0, self)
-
-    async def _rest(self, er):
-        try:
-            core._report("A server accepts nothing for now", er)
-        finally:
-            while not self.closed:
-                await core.sleep_ms(50 if isinstance(er, MemoryError) else 1000)
-                try:
-                    return self.closed or core._io_queue.watch(self._s, 1, self)
-                except MemoryError:
-                    pass
-
-
-def _doorman(ssl, backlog, seconds, connected):
-    # What a server calls with each connection.
-    if not ssl and seconds is None:
-        return connected
-    from .tls import Doorman, timeout_ms
-
-    return Doorman(ssl, backlog, timeout_ms(ssl, 60 if seconds is None else seconds), connected)
-
-
-async def _connection(cb, stream):
-    try:
-        await cb(stream, stream)
-    except BaseException:
-        stream._fail(None)
-        raise
-
-
-async def start_server(cb, host, port, backlog=5, ssl=None, *, ssl_handshake_timeout=None):
-    """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
-    its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
-    TLS; then it is called once the client has begun with that, and of more than `backlog` clients
-    that have not the oldest is closed. ssl_handshake_timeout: the seconds (60 by default) in which
-    a byte must be read or sent; else the connection is closed, with OSError (ETIMEDOUT) in the
-    task that waits for it. OSError if the address cannot be bound."""
-
-    def connected(s, raw, addr):
-        stream = Stream(s, {"peername": addr})
-        stream.raw = raw
-        core.create_task(_connection(cb, stream))
-        return stream
-
-    srv = _server(host, port, backlog, ssl, ssl_handshake_timeout, connected)
-    try:
-        await core.sleep_ms(0)
-    except BaseException:
-        srv.close()
-        raise
-    return srv
+        return Server if name == "Server" else start_server
+    raise AttributeError(name)

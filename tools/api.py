@@ -60,7 +60,12 @@ def _public(package):
     for node in tree.body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "_NAMES":
             lines = ast.literal_eval(node.value).splitlines()
-            modules += [(module, names) for module, *names in map(str.split, lines)]
+            for module, *names in map(str.split, lines):
+                # stream hands on what stock has there, and server defines.
+                of_server = [name for name in names if (module, name) == ("stream", "start_server")]
+                if of_server:
+                    modules.append(("server", of_server))
+                modules.append((module, [name for name in names if name not in of_server]))
     return modules
 
 

@@ -16,7 +16,7 @@ FLOORS = (
     "trace_read",
     "trace",
     "protocol",
-    "datagram threads",
+    "datagram server threads",
     "future group irq polled sockets stream sync timeouts",
     "names",
     "event funcs idle ioqueue lock loop queue tls",
@@ -30,6 +30,7 @@ FLOORS = (
 IN_FUNCTIONS = {
     "core": {"claim", "ending", "ioqueue"},
     "loop": {"datagram", "future", "names", "polled", "sockets"},
+    "stream": {"server"},
 }
 IF_MISSING = {"core": {"task"}}
 

@@ -51,10 +51,10 @@ from .protocol import create_server as create_server
 from .queue import Queue as Queue
 from .queue import QueueEmpty as QueueEmpty
 from .queue import QueueFull as QueueFull
+from .server import start_server as start_server
 from .stream import StreamReader as StreamReader
 from .stream import StreamWriter as StreamWriter
 from .stream import open_connection as open_connection
-from .stream import start_server as start_server
 from .sync import Barrier as Barrier
 from .sync import BoundedSemaphore as BoundedSemaphore
 from .sync import BrokenBarrierError as BrokenBarrierError

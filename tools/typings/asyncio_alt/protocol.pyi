@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterable
 from ssl import SSLContext
 from typing import Any, TypeVar
 
-from .stream import Server
+from .server import Server
 
 _Bytes = bytes | bytearray | memoryview | array[Any]
 _P = TypeVar("_P", bound=_Base)

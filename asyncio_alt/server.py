@@ -1,0 +1,144 @@
+"""TCP servers: Server, as start_server() and create_server() return it."""
+
+from . import core
+from .stream import Stream, _close, _resolve
+
+_SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
+
+
+def _server(host, port, backlog, ssl, seconds, connected):
+    # connected: called with each socket, None or the one under TLS, and the peer's address;
+    # returns the connection.
+    if ssl or seconds is not None:
+        from .tls import Doorman, timeout_ms
+
+        seconds = timeout_ms(ssl, 60 if seconds is None else seconds)
+        connected = Doorman(ssl, backlog, seconds, connected)
+    socket, ai = _resolve(host, port)
+    s = socket.socket(*ai[:3])
+    try:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.setblocking(False)
+        s.bind(ai[-1])
+        s.listen(backlog)
+        return Server(s, connected)
+    except BaseException:
+        s.close()
+        raise
+
+
+class Server:
+    """A TCP server; also an `async with` context that closes it."""
+
+    def __init__(self, s, connected):
+        self._s = s
+        self._connected = connected
+        self._over = None  # the Event of those who wait until it is closed
+        self.closed = False
+        core._io_queue.watch(s, 1, self)
+        core._io_queue.opened[self] = None
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exc):
+        self.close()
+
+    def close(self):
+        """Stops accepting connections. Those that are open stay."""
+        if not self.closed:
+            self.closed = True
+            core._io_queue.opened.pop(self, None)
+            core._io_queue.watch(self._s, 0, self)
+            self._s.close()
+            if hasattr(self._connected, "close"):
+                self._connected.close()
+            if self._over:
+                self._over.set()
+
+    async def wait_closed(self):
+        """Waits until it is closed, by close() or because run() has ended. If all who wait are
+        cancelled, it is closed too."""
+        if not self.closed:
+            if not self._over:
+                from .event import Event
+
+                self._over = Event()
+            try:
+                await self._over.wait()
+            finally:
+                if not self._over.waiting.peek():
+                    self.close()
+
+    def _fail(self, exc):
+        self.close()
+
+    def _raised(self, er):
+        core._report("Exception in a server", er)
+
+    def _ready(self, ev):
+        # One connection a pass.
+        try:
+            # Have a MemoryError before a connection is accepted, which would be lost.
+            bytearray(512)
+            s, addr = self._s.accept()
+        except (OSError, MemoryError) as er:
+            if isinstance(er, MemoryError) or er.errno in _SCARCE:
+                self._pause(er)
+            return
+        try:
+            s.setblocking(False)
+            self._connected(s, None, addr)
+        except Exception as er:
+            _close(s, None)
+            self._raised(er)
+
+    def _pause(self, er):
+        # It would be called again at once, for ever.
+        try:
+            core.create_task(self._rest(er))
+        except MemoryError:
+            return  # not even for that
+        core._io_queue.watch(self._s, 0, self)
+
+    async def _rest(self, er):
+        try:
+            core._report("A server accepts nothing for now", er)
+        finally:
+            while not self.closed:
+                await core.sleep_ms(50 if isinstance(er, MemoryError) else 1000)
+                try:
+                    return self.closed or core._io_queue.watch(self._s, 1, self)
+                except MemoryError:
+                    pass
+
+
+async def _connection(cb, stream):
+    try:
+        await cb(stream, stream)
+    except BaseException:
+        stream._fail(None)
+        raise
+
+
+async def start_server(cb, host, port, backlog=5, ssl=None, *, ssl_handshake_timeout=None):
+    """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
+    its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
+    TLS; then it is called once the client has begun with that, and of more than `backlog` clients
+    that have not the oldest is closed. ssl_handshake_timeout: the seconds (60 by default) in which
+    a byte must be read or sent; else the connection is closed, with OSError (ETIMEDOUT) in the
+    task that waits for it. OSError if the address cannot be bound."""
+
+    def connected(s, raw, addr):
+        stream = Stream(s, {"peername": addr})
+        stream.raw = raw
+        core.create_task(_connection(cb, stream))
+        return stream
+
+    server = _server(host, port, backlog, ssl, ssl_handshake_timeout, connected)
+    try:
+        await core.sleep_ms(0)
+    except BaseException:
+        server.close()
+        raise
+    return server
