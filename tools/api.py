@@ -62,10 +62,10 @@ def _public(package):
             lines = ast.literal_eval(node.value).splitlines()
             for module, *names in map(str.split, lines):
                 # stream hands on what stock has there, and server defines.
-                of_server = [name for name in names if (module, name) == ("stream", "start_server")]
-                if of_server:
-                    modules.append(("server", of_server))
-                modules.append((module, [name for name in names if name not in of_server]))
+                if module == "stream":
+                    names.remove("start_server")
+                    modules.append(("server", ["start_server"]))
+                modules.append((module, names))
     return modules
 
 
