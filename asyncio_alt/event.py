@@ -10,42 +10,44 @@ class Event:
     and from micropython.schedule callbacks, not from hard interrupts or other threads."""
 
     def __init__(self):
-        self.state = False
+        self._on = False
         self.waiting = core.TaskQueue()
 
     def is_set(self):
         """True (bool) if the event is set."""
-        return self.state
-
-    def set(self):
-        """Sets the event and wakes all tasks that wait for it."""
-        self.state = True
-        waiting = self.waiting
-        try:
-            while waiting.peek():
-                t = waiting.pop()
-                if t.state:  # it has not ended in the queue
-                    core._task_queue.push(t)
-        except IndexError:
-            pass  # a scheduled callback that set it too was faster
-        if core._asleep:
-            _ring(_RING)
+        return self._on
 
     def clear(self):
         """Clears the event: wait() waits again."""
-        self.state = False
+        self._on = False
+
+    def set(self):
+        """Sets the event and wakes all tasks that wait for it."""
+        self._on = True
+        queue = self.waiting
+        while queue.peek():
+            try:
+                t = queue.pop()
+            except IndexError:
+                break  # a scheduled callback that set it too was faster
+            if t.state:  # it has not ended in the queue
+                core._task_queue.push(t)
+        if core._asleep:
+            _ring(_RING)
 
     def wait(self):  # async
         """Waits until the event is set; returns True."""
-        if not self.state:
-            t = core.cur_task or core.current_task()
-            self.waiting.push(t)
-            t.data = self.waiting
-            if self.state:
-                # A scheduled callback has set it since it was looked at.
-                self.set()
-                t.data = None
-            yield
+        if self._on:
+            return True
+        me = core.cur_task or core.current_task()
+        queue = self.waiting
+        queue.push(me)
+        me.data = queue
+        if self._on:
+            # A scheduled callback has set it since it was looked at.
+            self.set()
+            me.data = None
+        yield
         return True
 
 

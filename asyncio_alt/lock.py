@@ -7,45 +7,46 @@ class Lock:
     """A mutual exclusion lock for tasks, handed over in the order of waiting."""
 
     def __init__(self):
-        # 0: free. 1: taken. A Task: given to that task, which has not run yet.
-        self.state = 0
         self.waiting = core.TaskQueue()
-
-    def locked(self):
-        """True (bool) if it is taken."""
-        return self.state == 1
-
-    def release(self):
-        """Hands the lock to the next waiting task. RuntimeError if it is not taken."""
-        if self.state != 1:
-            raise RuntimeError("Lock not acquired")
-        self.state = 0
-        while self.waiting.peek():
-            t = self.waiting.pop()
-            if t.state:  # it has not ended in the queue
-                self.state = t
-                core._wake(t)
-                break
+        # None; the Lock itself while it is taken; the task that it was handed to, until that runs.
+        self._holder = None
 
     def acquire(self):  # async
         """Waits for the lock and takes it; returns True."""
-        holder = self.state
-        if holder == 1 or holder and holder.state:
-            t = core.cur_task or core.current_task()
-            self.waiting.push(t)
-            t.data = self.waiting
+        holder = self._holder
+        if holder is self or holder and holder.state:
+            me = core.cur_task or core.current_task()
+            queue = self.waiting
+            queue.push(me)
+            me.data = queue
             try:
                 yield
             except BaseException:
-                if self.state is t:  # it was given to us: pass it on
-                    self.state = 1
+                if self._holder is me:
+                    self._holder = self
                     self.release()
                 raise
-        self.state = 1
+        self._holder = self
         return True
 
-    async def __aenter__(self):
-        return await self.acquire()
+    def locked(self):
+        """True (bool) if it is taken."""
+        return self._holder is self
+
+    def release(self):
+        """Hands the lock to the next waiting task. RuntimeError if it is not taken."""
+        if self._holder is not self:
+            raise RuntimeError("Lock not acquired")
+        heir = None
+        while not heir and self.waiting.peek():
+            t = self.waiting.pop()
+            if t.state:  # it has not ended in the queue
+                heir = t
+                core._wake(t)
+        self._holder = heir
+
+    def __aenter__(self):
+        return self.acquire()
 
     async def __aexit__(self, exc_type, exc, tb):
         self.release()

@@ -84,40 +84,48 @@ class Task:
             queue.tasks.append(None)
 
     def __iter__(self):
-        if not self.state:
-            self.state = False
-        elif self.state is True:
+        state = self.state
+        if state is True:
             self.state = TaskQueue()
-        elif not isinstance(self.state, TaskQueue):
+        elif not state:
+            self.state = False
+        elif not isinstance(state, TaskQueue):
             raise RuntimeError("can't wait")
         return self
 
     def __next__(self):
-        if not self.state:
+        queue = self.state
+        if queue:
+            me = core.cur_task
+            queue.push(me)
+            me.data = self
+        else:
             raise self.data
-        t = core.cur_task
-        self.state.push(t)
-        t.data = self
 
     def done(self):
         return not self.state
 
     def cancel(self):
         """Has CancelledError raised in the task. Returns False if it has ended."""
-        if not self.state:
-            return False
         if self is core.cur_task:
             raise RuntimeError("can't cancel self")
-        t = self
-        while isinstance(t.data, Task):
-            t = t.data
-        queue = t.data
-        if hasattr(queue, "remove"):
+        if not self.state:
+            return False
+        last = self  # of a row of tasks, each of which waits for the next
+        while True:
+            waits = last.data
+            if not isinstance(waits, Task):
+                break
+            last = waits
+        ready = core._task_queue
+        if hasattr(waits, "remove"):
             # A scheduled callback may wake it first; then it is in the loop's queue.
-            if queue.remove(t) is not False:
-                core._task_queue.push(t)
-        elif core.ticks_diff(t.ph_key, core.ticks()) > 0:
-            core._task_queue.remove(t)
-            core._task_queue.push(t)
-        t.data = core.CancelledError
+            early = waits.remove(last) is not False
+        else:
+            early = core.ticks_diff(last.ph_key, core.ticks()) > 0
+            if early:
+                ready.remove(last)
+        if early:
+            ready.push(last)
+        last.data = core.CancelledError
         return True
