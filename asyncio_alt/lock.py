@@ -37,13 +37,12 @@ class Lock:
         """Hands the lock to the next waiting task. RuntimeError if it is not taken."""
         if self._holder is not self:
             raise RuntimeError("Lock not acquired")
-        heir = None
-        while not heir and self.waiting.peek():
+        self._holder = None
+        while not self._holder and self.waiting.peek():
             t = self.waiting.pop()
             if t.state:  # it has not ended in the queue
-                heir = t
+                self._holder = t
                 core._wake(t)
-        self._holder = heir
 
     def __aenter__(self):
         return self.acquire()
