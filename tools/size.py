@@ -4,7 +4,8 @@ Flash is the size of the .mpy file: as mip installs it, and with -O3, as firmwar
 what stays allocated once the .mpy files are imported, on the unix port; its words have 64 bits,
 so a microcontroller takes about half. "base" is what a program of tasks that only sleep loads;
 the other modules are loaded after it one by one, and each row is what it adds. "drop-in" is the
-sum of the modules that stock asyncio has too, and of lazy, which finds them.
+sum of the modules that stock asyncio has too, of lazy, which finds them, and of server, which is a
+part of its stream.
 """
 
 import json
@@ -74,12 +75,13 @@ def measure(package: Path, source: Path) -> dict:
     """Measure the package in folder `package`, and the asyncio of a MicroPython source."""
     flash = {"ours": _compiled(package), "stock": _compiled(source / "extmod" / "asyncio")}
     alike = sorted(set(flash["stock"]) - {"__init__", "core", "task"})
-    more = sorted(set(flash["ours"]) - {"__init__", "core", "lazy", "task", *alike})
+    ours = [*alike, *({"server"} & set(flash["ours"]))]
+    more = sorted(set(flash["ours"]) - {"__init__", "core", "lazy", "task", *ours})
     steps = {}
     first = ["lazy"] if "lazy" in flash["ours"] else []
-    version, steps["ours"] = _imported(package.name, flash["ours"], [*first, *alike, *more])
+    version, steps["ours"] = _imported(package.name, flash["ours"], [*first, *ours, *more])
     version, steps["stock"] = _imported("asyncio", flash["stock"], alike)
-    last = {"base": ["base"] * 2, "drop-in": alike[-1:] * 2, "everything": more[-1:]}
+    last = {"base": ["base"] * 2, "drop-in": [ours[-1], alike[-1]], "everything": more[-1:]}
     return {
         "micropython": version,
         "stock asyncio": _version(source),
@@ -164,7 +166,9 @@ def _table(report):
     for column in ("mpy", "mpy -O3", "heap", "stock mpy", "mpy -O3", "heap"):
         table.add_column(column, justify="right")
     stock_heap = {step["step"]: step["heap"] for step in report["steps"]["stock"]}
-    ends = {"base": "base", report["steps"]["stock"][-1]["step"]: "drop-in"}
+    steps = {step["step"] for step in report["steps"]["ours"]}
+    last = "server" if "server" in steps else report["steps"]["stock"][-1]["step"]
+    ends = {"base": "base", last: "drop-in"}
     ends[report["steps"]["ours"][-1]["step"]] = "everything"
     shown = set()
     for step in report["steps"]["ours"]:
