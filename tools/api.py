@@ -38,7 +38,7 @@ def page() -> str:
     for package in (_PACKAGE, *sorted(p.parent for p in _PACKAGE.glob("*/__init__.py"))):
         title = ".".join(package.relative_to(ROOT).parts)
         for module, names in _public(package):
-            path = package / f"{module}.py"
+            path = package.joinpath(*module.split(".")).with_suffix(".py")
             if not path.exists():
                 continue  # a package of its own
             tree = ast.parse(path.read_text("utf-8"))

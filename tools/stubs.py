@@ -26,12 +26,12 @@ _PRIVATE = {
     "address",
     "cancel",
     "codec",
+    "compat",
     "handshake",
     "lazy",
     "sockets",
     "task",
     "trace_read",
-    "waiter",
     "wake",
     "wake_unix",
 }
@@ -132,7 +132,8 @@ def _names(path):
     names = {}
     for node in _flat(ast.parse(path.read_text("utf-8")).body):
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-            origin = _names((path.parent / node.module).with_suffix(path.suffix))
+            origin = path.parent.joinpath(*node.module.split(".")).with_suffix(path.suffix)
+            origin = _names(origin)
             for alias in node.names:
                 name = alias.asname or alias.name
                 if alias.name == "*":  # what it defines is looked at there

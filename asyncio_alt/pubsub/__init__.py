@@ -3,13 +3,13 @@
 # As lazy._NAMES.
 _NAMES = """\
 broker Broker matches
-channel Closed Subscription
-isr Publisher
+subscription Closed Subscription
+publisher Publisher
 pool Pool
-frame FramedProtocol
+link.frame FramedProtocol
 mqtt mqtt
-carrier Listen Serial Tcp
-link Link"""
+link.carrier Listen Serial Tcp
+link.link Link"""
 
 
 def __getattr__(name):

@@ -1,7 +1,7 @@
 """Broker: topics, filters, and the way of a message to all who subscribe."""
 
-from .channel import Call, Subscription
-from .waiter import FAULTS, Waiter, report, wake
+from .compat import FAULTS, Waiter, report, wake
+from .subscription import Call, Subscription
 
 _ROUTES = 32  # how many topics' subscribers are remembered
 _SHARES = 16  # up to how many subscribers the ratings are made in advance
@@ -114,7 +114,7 @@ class _Ticket(Waiter):
 class Broker:
     """Hands each message that is published to all who subscribe to its topic, in the order in
     which they subscribed. To be used by the tasks and callbacks of one loop; interrupts and other
-    threads publish by an isr.Publisher.
+    threads publish by a Publisher.
 
     published: how many messages were published."""
 

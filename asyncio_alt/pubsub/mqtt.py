@@ -4,12 +4,12 @@ import json
 
 from .. import Event, TimeoutError, create_task, gather, sleep, wait_for
 from .broker import matches
-from .channel import Subscription
+from .compat import report, ticks_diff, ticks_ms
 from .mqtt_client import AioMqtt as AioMqtt
 from .mqtt_client import AioMqttc as AioMqttc
 from .mqtt_client import Calls
 from .mqtt_client import MqttAs as MqttAs
-from .waiter import report, ticks_diff, ticks_ms
+from .subscription import Subscription
 
 try:
     from micropython import const

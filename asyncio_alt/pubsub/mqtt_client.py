@@ -3,7 +3,7 @@
 import sys
 
 from .. import CancelledError, Event, TimeoutError, create_task, sleep, wait_for
-from .waiter import report, ticks_diff, ticks_ms
+from .compat import report, ticks_diff, ticks_ms
 
 if sys.implementation.name != "micropython":
     from .. import Future, wait

@@ -1,7 +1,7 @@
 """Pool: preallocated buffers that are published by reference, without a copy."""
 
-from . import broker, channel
-from .waiter import bounded, ticks_diff, ticks_ms
+from . import broker, subscription
+from .compat import bounded, ticks_diff, ticks_ms
 
 
 class Lease:
@@ -110,10 +110,12 @@ class Pool:
             if lease._out:
                 found.append(("publisher", since))
             elif lease._holders:
-                subs = {s for _, s in lease._broker.sinks() if type(s) is channel.Subscription}
+                subs = {
+                    s for _, s in lease._broker.sinks() if type(s) is subscription.Subscription
+                }
                 found.extend((sub.name, since) for sub in subs if sub._has(lease))
         found.sort(key=lambda holder: -holder[1])
         return found
 
 
-broker._Lease = channel._Lease = Lease
+broker._Lease = subscription._Lease = Lease

@@ -1,7 +1,7 @@
 # Payloads of a link as bytes: on each build all comes back as it was, or is refused.
 
 import asyncio_alt
-from asyncio_alt.pubsub.codec import decode, encode, to_text
+from asyncio_alt.pubsub.link.codec import decode, encode, to_text
 
 NAN = float("nan")
 INF = float("inf")

@@ -7,7 +7,7 @@ from errno import EADDRINUSE, ECONNREFUSED
 
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub import Broker, FramedProtocol, Link, Listen, Tcp
-from asyncio_alt.pubsub.handshake import call
+from asyncio_alt.pubsub.link.handshake import call
 
 MICROPYTHON = sys.implementation.name == "micropython"
 HOST = "127.0.0.1"
@@ -310,7 +310,7 @@ async def test_odd_values_arrive_as_they_were_or_are_refused():
 
 @needs("sockets")
 async def test_value_that_is_too_much_for_the_receiver_costs_itself():
-    from asyncio_alt.pubsub import messages
+    from asyncio_alt.pubsub.link import messages
 
     def no_memory(kind, view):
         messages.decode = decode

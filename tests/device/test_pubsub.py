@@ -874,7 +874,7 @@ async def test_sink_that_ends_inside_a_delivery_of_publish_wait():
 @needs("pc")
 def test_every_message_is_accounted_for():
     broker = Broker()
-    subs = [broker.subscribe("a/#", maxlen=2, policy=p) for p in pubsub.channel.POLICIES]
+    subs = [broker.subscribe("a/#", maxlen=2, policy=p) for p in pubsub.subscription.POLICIES]
     broker.subscribe_call("#", lambda topic, payload: None)
     for i in range(20):
         broker.publish("a" if i % 3 else "b", i)

@@ -17,10 +17,11 @@ from struct import pack
 
 import pytest
 
-from asyncio_alt.pubsub import Broker, FramedProtocol, Listen, Tcp, messages, shm
-from asyncio_alt.pubsub.handshake import answer as answer_call
-from asyncio_alt.pubsub.handshake import call
-from asyncio_alt.pubsub.shm import SharedLink
+from asyncio_alt.pubsub import Broker, FramedProtocol, Listen, Tcp
+from asyncio_alt.pubsub.link import messages, shm
+from asyncio_alt.pubsub.link.handshake import answer as answer_call
+from asyncio_alt.pubsub.link.handshake import call
+from asyncio_alt.pubsub.link.shm import SharedLink
 from tests.host.test_link import DEVICE, FILE, KINDS, Child, free_port
 from tools.bootstrap import ROOT
 
@@ -43,7 +44,7 @@ Proxy, until = _scope["Proxy"], _scope["until"]
 PEER = """
 import asyncio, json, os, resource, sys, zlib
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
-from asyncio_alt.pubsub.shm import SharedLink
+from asyncio_alt.pubsub.link.shm import SharedLink
 
 
 def limit(what):

@@ -28,7 +28,7 @@ DYNAMIC = set(
 # What stock has not, used right and wrong; a comment says what mypy is to find.
 RIGHT = """
 import asyncio_alt as asyncio
-from asyncio_alt.pubsub.shm import SharedLink
+from asyncio_alt.pubsub.link.shm import SharedLink
 
 
 class Counter(asyncio.BufferedProtocol):
@@ -176,9 +176,14 @@ def changed(tmp_path):
         ("core", "def done(", "def ended(", "asyncio_alt.core.Task.ended is in the stub alone"),
         ("queue", "maxsize: int\n", "size: int\n", "queue.Queue.size is in the stub alone"),
         ("queue", "async def put(", "def put(", "asyncio_alt.queue.Queue.put is a generator"),
-        ("pubsub/channel", "def release(self) -> None: ...", "", "Subscription.release is not in"),
         (
-            "pubsub/isr",
+            "pubsub/subscription",
+            "def release(self) -> None: ...",
+            "",
+            "Subscription.release is not in",
+        ),
+        (
+            "pubsub/publisher",
             "size: int,",
             "",
             "__init__(self, broker, topic, size, nbytes=0) has (self,",

@@ -6,8 +6,8 @@ import time
 
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
-from asyncio_alt.pubsub.frame import FramedProtocol
-from asyncio_alt.pubsub.link import _Connection
+from asyncio_alt.pubsub.link.frame import FramedProtocol
+from asyncio_alt.pubsub.link.link import _Connection
 
 try:
     from time import ticks_diff, ticks_us

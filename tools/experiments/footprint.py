@@ -16,8 +16,8 @@ def measure(package):
     kept = []
     aio.Event  # what comes with it is no part of this
     modules = [
-        ["modules broker, channel, waiter", taken(lambda: aio.pubsub.Broker)],
-        ["module isr", taken(lambda: aio.pubsub.Publisher)],
+        ["modules broker, subscription, compat", taken(lambda: aio.pubsub.Broker)],
+        ["module publisher", taken(lambda: aio.pubsub.Publisher)],
         ["module pool", taken(lambda: aio.pubsub.Pool)],
     ]
     aio.pubsub.Broker().subscribe("a")  # names that are new

@@ -8,7 +8,7 @@ import os
 import time
 
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
-from asyncio_alt.pubsub.shm import SharedLink
+from asyncio_alt.pubsub.link.shm import SharedLink
 from tools.targets.child import free_port
 
 OPTIONS = {"secret": b"secret", "max_size": 16000000, "keepalive": 60}

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
-from .channel import Call, Subscription
+from .subscription import Call, Subscription
 
 class _Sink(Protocol):
     def put(self, topic: str, payload: Any, retain: bool) -> float: ...

@@ -2,10 +2,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from .broker import Broker
-from .channel import Subscription
 from .mqtt_client import AioMqtt as AioMqtt
 from .mqtt_client import AioMqttc as AioMqttc
 from .mqtt_client import MqttAs as MqttAs
+from .subscription import Subscription
 
 _Put = Callable[[str, bytes, bool], object]
 

@@ -1,10 +1,9 @@
 """What a Link does while it is connected: numbered messages, kept until they are acknowledged."""
 
-from .broker import matches
+from ..broker import matches
+from ..compat import const, report, ticks_ms
 from .codec import decode, encode, to_text, to_utf8
-from .frame import const
 from .handshake import SIZE, Refused
-from .waiter import report, ticks_ms
 
 # The frames, by their first byte; handshake and link have others. Numbers have 16 bits.
 _DATA = const(8)  # number, acknowledgement, kind, length of topic, topic, payload

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from .broker import Broker
+from ..broker import Broker
 from .messages import Messages
 
 class _Carrier(Protocol):

@@ -13,8 +13,8 @@ from mmap import ACCESS_READ, PAGESIZE, mmap
 from stat import S_ISREG
 from struct import pack, unpack
 
-from .. import to_thread
-from .frame import const
+from ... import to_thread
+from ..compat import const
 from .handshake import Refused, mac
 from .link import Link
 from .messages import _ACK, _DATA, _HEAD

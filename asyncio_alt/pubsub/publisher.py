@@ -4,7 +4,7 @@ import struct
 import sys
 
 from . import broker as _broker
-from .waiter import FAULTS, bounded, report
+from .compat import FAULTS, bounded, report
 
 _INVALID = (TypeError, ValueError)
 _COPIED = object()  # stands for a value that put_from() has copied

@@ -12,10 +12,10 @@ _MICROPYTHON = sys.implementation.name == "micropython"
 def _loop():
     # Where create_connection() and create_server() are.
     if _MICROPYTHON:
-        from .. import protocol
+        from ... import protocol
 
         return protocol
-    from .. import get_running_loop
+    from ... import get_running_loop
 
     return get_running_loop()
 
@@ -59,6 +59,6 @@ class Serial:
 
     async def open(self, factory):
         """Connects the protocol that factory() makes."""
-        from .. import connect_stream
+        from ... import connect_stream
 
         connect_stream(factory(), self.stream)

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from .waiter import MOST, Waiter, wake
+from .compat import MOST, Waiter, wake
 
 _len = len  # found sooner than a builtin name
 

@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from .broker import Broker
+from ..broker import Broker
 
 class Messages:
     connected: bool

@@ -2,7 +2,7 @@ from array import array
 from collections.abc import Coroutine
 from typing import Any
 
-from ..protocol import BufferedProtocol, Transport
+from ...protocol import BufferedProtocol, Transport
 
 _Bytes = bytes | bytearray | memoryview | array[Any]
 

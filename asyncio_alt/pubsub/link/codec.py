@@ -3,7 +3,7 @@
 import json  # not in a function: each time, MicroPython would look for such a file first
 import sys
 
-from .frame import const
+from ..compat import const
 
 _MICROPYTHON = sys.implementation.name == "micropython"
 

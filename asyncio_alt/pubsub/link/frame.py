@@ -10,21 +10,16 @@ import sys
 from binascii import crc32
 from errno import ECONNRESET
 
-from .. import BufferedProtocol, Event
-from .waiter import report
+from ... import BufferedProtocol, Event
+from ..compat import const, report
 
 try:
-    from micropython import const
-
-    from .. import create_task
-    from ..ioqueue import octets
+    from ... import create_task
+    from ...ioqueue import octets
 except ImportError:  # CPython
     # Not create_task(), which may run the coroutine at once (eager_task_factory): a frame that is
     # parked has to be out of the way first.
     from asyncio import Task as create_task
-
-    def const(value):
-        return value
 
     def octets(data, what):
         try:

@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 
-from .broker import Broker
+from ..broker import Broker
 from .link import Link, _Carrier
 
 class SharedLink(Link):

@@ -13,8 +13,8 @@ So the one that is called tells nothing before the caller has proved that it has
 from hashlib import sha256
 from os import urandom
 
-from .. import TimeoutError, wait_for
-from .frame import const
+from ... import TimeoutError, wait_for
+from ..compat import const
 
 VERSION = 1
 

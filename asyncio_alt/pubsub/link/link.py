@@ -3,12 +3,12 @@
 import struct
 from os import urandom
 
-from .. import CancelledError, Event, TimeoutError, create_task, sleep, wait_for
-from .broker import matches
-from .frame import FramedProtocol, const
+from ... import CancelledError, Event, TimeoutError, create_task, sleep, wait_for
+from ..broker import matches
+from ..compat import const, report, soon, ticks_diff, ticks_ms
+from .frame import FramedProtocol
 from .handshake import HELLO, LAST, SIZE, WHO, Refused, answer, call
 from .messages import Messages
-from .waiter import report, soon, ticks_diff, ticks_ms
 
 _PING = const(11)  # frames that are no messages
 _BYE = const(12)
@@ -104,7 +104,7 @@ class Link(Messages):
     `send`, publishes here what it sends and matches `receive` (lists of filters). Use it by `async
     with Link(...) as link`, or by start() and close().
 
-    carrier: a Tcp, Listen or Serial of pubsub.carrier; secret: bytes, the same at both ends;
+    carrier: a Tcp, Listen or Serial of pubsub; secret: bytes, the same at both ends;
     window: how many messages may be under way (int, 1 to 32767); max_size: bytes of topic and
     payload together that are taken, at most (int); keepalive: a sign of life is sent after so many
     s without a message, and a peer that is silent for three times its own is given up. Of window

@@ -1,4 +1,4 @@
-"""Waiter: one task that waits until it is woken; and the clock. On MicroPython and on CPython."""
+"""What MicroPython and CPython do differently: the clock, const(), reports, how a task waits."""
 
 import sys
 
@@ -13,6 +13,8 @@ def bounded(name, value, least):
 
 if sys.implementation.name == "micropython":
     from time import ticks_add, ticks_diff, ticks_ms
+
+    from micropython import const as const
 
     from .. import core
 
@@ -61,6 +63,9 @@ else:
     from time import monotonic_ns
 
     FAULTS = (Exception, asyncio.CancelledError)
+
+    def const(value):
+        return value
 
     def ticks_ms():
         return monotonic_ns() // 1000000
