@@ -176,11 +176,12 @@ class Link(Messages):
         self._session = self._session or urandom(8)
         self._task = create_task(self._run())
         theirs = self._theirs
-        self._theirs = set()
+        self._theirs = {}
         for filter in self._send:
             self._broker.attach(filter, self)  # which puts what is retained
         self._theirs = theirs
-        self._stale -= theirs
+        for topic in theirs:
+            self._stale.pop(topic, None)
 
     async def close(self):
         """Ends it. What is not acknowledged may be lost: await drain() before."""
@@ -361,7 +362,7 @@ class Link(Messages):
         for filter in self._send:
             for topic, _ in self._broker.retained(filter):
                 if topic not in self._theirs:
-                    self._stale.add(topic)
+                    self._stale[topic] = None
 
     def _down(self, conn):
         # A connection has ended, or is about to. May come twice.

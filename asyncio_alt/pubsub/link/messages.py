@@ -37,7 +37,8 @@ class Messages:
         self._room = 0  # how many there may be; 0 if not connected
         self._size = 0  # what a frame may have
         self._moved = 0  # ticks of the last acknowledgement
-        self._stale = set()  # topics whose retained payload is to be sent
+        # As keys: a set that finds no memory to grow crashes MicroPython.
+        self._stale = {}  # topics whose retained payload is to be sent
         self._late = []  # (topic, payload, retain, ticket): publish_wait() waits
         # Receiving
         self._next = 0  # the number that is expected
@@ -49,7 +50,7 @@ class Messages:
         # A topic's bytes: [the topic, whether it matches `receive`]; in place of True the broker's
         # sinks for it, once it is known that none of them would have the publisher wait.
         self._topics = {}
-        self._theirs = set()  # topics whose retained payload is the peer's
+        self._theirs = {}  # topics whose retained payload is the peer's
 
     # The sink, as the broker knows it
 
@@ -61,7 +62,7 @@ class Messages:
         """Sends a message. Returns 0, or 1 if the link is full: then it is dropped, or kept until
         there is room if publish_wait() waits, with its ticket, and there is a connection."""
         if retain:
-            self._theirs.discard(topic)
+            self._theirs.pop(topic, None)
         if not self._late and not self.full():
             return self._post(topic, payload, retain)
         if ticket and self._conn:
@@ -77,7 +78,7 @@ class Messages:
 
     def _drop(self, topic, retain):
         if retain:
-            self._stale.add(topic)
+            self._stale[topic] = None
         else:
             self.dropped += 1
 
@@ -100,7 +101,7 @@ class Messages:
             return 1
         if retain:
             kind |= _RETAIN
-            self._stale.discard(topic)
+            self._stale.pop(topic, None)
         n = self._first + len(self._out)
         frame = head + payload
         if len(frame) > self._size:
@@ -159,7 +160,7 @@ class Messages:
                     topic, payload, retain, ticket = self._late.pop(0)
                     ticket.done(self)
                 else:
-                    topic = self._stale.pop()
+                    topic = self._stale.popitem()[0]
                     payload = self._broker._retained.get(topic, b"")
                     retain = True
                 self._post(topic, payload, retain)
@@ -284,7 +285,7 @@ class Messages:
         # Whether a retained message is retained here.
         theirs = self._theirs
         if payload is None or isinstance(payload, (bytes, str)) and not payload:
-            theirs.discard(topic)
+            theirs.pop(topic, None)
         elif topic not in theirs:
             if len(theirs) >= _KEPT:
                 self.dropped += 1
@@ -293,8 +294,8 @@ class Messages:
                     er = ValueError("the peer retains more than %d topics" % _KEPT)
                     report("A link does not retain %r, and maybe others" % topic, er)
                 return False
-            theirs.add(topic)
-        self._stale.discard(topic)
+            theirs[topic] = None
+        self._stale.pop(topic, None)
         return True
 
     def _blocked(self, known):
