@@ -20,7 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tools import Problem, firmware, targets
+from tools import Problem, targets
+from tools.build import firmware
 
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT = 30  # seconds for one test on a target of slowness 1, as in upstream's run-tests.py

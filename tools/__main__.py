@@ -13,31 +13,32 @@ import sys
 
 from tools import WrongArgument, bootstrap, ending
 
-# A tool is tools/<name>.py, with "_" for "-", that has add_arguments(parser) and
-# main(args) -> exit code.
+# A tool by its name: the module that has add_arguments(parser) and main(args) -> exit code, or
+# TOOLS of its own; and what it does.
 TOOLS = {
-    "demo": "see what it does, on this PC",
-    "test": "run the tests on real MicroPython",
-    "bench": "measure it beside stock asyncio",
-    "frames": "measure FramedProtocol on CPython beside its streams",
-    "messages": "measure messages to another process, with streams and with a Protocol",
-    "shared": "measure large payloads to another process, through TCP and shared memory",
-    "soak": "serve clients that behave badly, and see what is left",
-    "pubsub": "measure publish/subscribe, beside trio and a set of queues",
-    "hops": "measure each hop from a pin of an emulated board to MQTT, and back",
-    "size": "bytes of flash and heap of each module, beside stock asyncio",
-    "trace": "record what a script's tasks do, and draw it",
-    "top": "watch a script's tasks while it runs",
-    "power": "estimate the current of a board that sleeps while nothing is due",
-    "report": "gather all that was measured into one page",
-    "upstream": "run MicroPython's own asyncio tests against it",
-    "api": "write the API page, from the docstrings",
-    "firmware": "build firmware with it frozen in",
-    "topics": "watch the topics of a board or an MQTT broker, publish to them",
-    "stubs": "build a wheel of its types, for editors and type checkers",
-    "mip-index": "write a package index for mip, with it compiled to .mpy files",
-    "release": "check that versions and lists agree, and build a release",
+    "demo": ("tools.demo", "see what it does, on this PC"),
+    "test": ("tools.test", "run the tests on real MicroPython"),
+    "bench": ("tools.bench", "measure it, beside stock asyncio and others"),
+    "size": ("tools.size", "bytes of flash and heap of each module, beside stock asyncio"),
+    "topics": ("tools.topics", "watch the topics of a board or an MQTT broker, publish to them"),
+    "trace": ("tools.trace", "record what a script's tasks do, and draw it"),
+    "top": ("tools.top", "watch a script's tasks while it runs"),
+    "upstream": ("tools.upstream", "run MicroPython's own asyncio tests against it"),
+    "api": ("tools.api", "write the API page, from the docstrings"),
+    "firmware": ("tools.build.firmware", "build firmware with it frozen in"),
+    "stubs": ("tools.build.stubs", "build a wheel of its types, for editors and type checkers"),
+    "mip-index": (
+        "tools.build.mip_index",
+        "write a package index for mip, with it compiled to .mpy files",
+    ),
+    "release": (
+        "tools.build.release",
+        "check that versions and lists agree, and build a release",
+    ),
 }
+
+
+_ABOUT = "What a developer or a user of asyncio_alt does on a PC."
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,34 +49,43 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv):
-    """Run the tool argv[0] with the arguments that follow; return the exit code."""
-    top = Parser(
-        prog="python3 -m tools",
-        description="What a developer or a user of asyncio_alt does on a PC.",
-        epilog="\n".join(["tools:"] + [f"  {name:10}{text}" for name, text in TOOLS.items()]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="%(prog)s NAME [options]   (NAME --help lists its options)",
-    )
-    top.add_argument("name", metavar="NAME", choices=TOOLS, help="one of the tools below")
-    if not argv:
-        top.print_help()
-        return 2
-    name = top.parse_args(argv[:1]).name
-
-    bootstrap.enter(argv)
-    tool = importlib.import_module("tools." + name.replace("-", "_"))
+    """Run the tool that argv names, with the arguments that follow; return the exit code."""
+    prog, about, tools, rest = "python3 -m tools", _ABOUT, TOOLS, argv
+    while tools:
+        names = _names(prog, about, tools)
+        if not rest:
+            names.print_help()
+            return 2
+        name, *rest = names.parse_args(rest[:1]).name, *rest[1:]
+        bootstrap.enter(argv)
+        tool = importlib.import_module(tools[name][0])
+        prog, about, tools = f"{prog} {name}", tool.__doc__, getattr(tool, "TOOLS", None)
     parser = Parser(
-        prog=f"python3 -m tools {name}",
-        description=tool.__doc__,
+        prog=prog,
+        description=about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     tool.add_arguments(parser)
-    args, rest = parser.parse_known_args(argv[1:])
+    args, rest = parser.parse_known_args(rest)
     if rest and not hasattr(args, "rest"):  # a tool that hands options on sets this default
         parser.error("unrecognized arguments: " + " ".join(rest))
     args.rest = rest
     return tool.main(args)
+
+
+def _names(prog, about, tools):
+    # A parser of the name of one of these tools.
+    lines = [f"  {name:10}{text}" for name, (_, text) in tools.items()]
+    parser = Parser(
+        prog=prog,
+        description=about,
+        epilog="\n".join(["tools:", *lines]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s NAME [options]   (NAME --help lists its options)",
+    )
+    parser.add_argument("name", metavar="NAME", choices=tools, help="one of the tools below")
+    return parser
 
 
 if __name__ == "__main__":

@@ -11,12 +11,16 @@ from rich import box
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import arguments, bench, screen, targets
+from tools import arguments, screen, targets
+from tools.bench.command import add_folder
+from tools.bench.figures import PACKAGES
+from tools.bench.run import run
+from tools.show import figure_style, number, save
 
 _BUSY = "A busy task works 5 ms, then lets the others run."
 _REPEATS = 5  # in a round
 
-# (name, package, mode of tools/experiments/latency.py, colour)
+# (name, package, mode of tools/bench/scripts/latency.py, colour)
 _VARIANTS = (
     ("stock asyncio", "asyncio", "", "0.45"),
     ("asyncio_alt", "asyncio_alt", "", "tab:blue"),
@@ -43,7 +47,7 @@ def add_arguments(parser):
         metavar="N",
         help="how often each script runs (default: 4)",
     )
-    bench.add_folder(parser, "draw DIR/latency.svg (default: benchmarks)")
+    add_folder(parser, "draw DIR/latency.svg (default: benchmarks)")
 
 
 def main(args):
@@ -70,10 +74,10 @@ def _measured(console, rounds):
                 for variant, package, mode, _ in _VARIANTS:
                     progress.update(task, advance=1, description=f"{what}: {variant}")
                     args = {"source": source, "busy": busy, "repeats": _REPEATS, "mode": mode}
-                    late[what, variant] += bench.run(unix, "latency", package, **args)["late"]
-            for package in bench.PACKAGES.values():
+                    late[what, variant] += run(unix, "latency", package, **args)["late"]
+            for package in PACKAGES.values():
                 progress.update(task, advance=1, description=f"{_PASS}: {package}")
-                result = bench.run(unix, "passes", package, flags=_FLAGS)
+                result = run(unix, "passes", package, flags=_FLAGS)
                 passes[package].append(result["us with flags"])
     return late, {package: statistics.median(us) for package, us in passes.items()}
 
@@ -86,7 +90,7 @@ def _table(late, passes):
     for variant, package, mode, _ in _VARIANTS:
         cells = [late[what, variant] for what, *_ in _SCENES]
         row = [f"{statistics.median(ms):.1f} ({max(ms):.1f})" for ms in cells]
-        row.append("as above" if mode else f"{bench.number(passes[package])} µs")
+        row.append("as above" if mode else f"{number(passes[package])} µs")
         table.add_row(variant, *row)
     return table
 
@@ -109,13 +113,13 @@ def _words(late, passes):
     )
     yield f"Beside one busy task a flag is {ms(single, one)} late, {ms(single, stock)} with stock."
     yield (
-        f"While {_FLAGS} tasks wait for flags, a pass takes {bench.number(passes['asyncio'])} µs "
-        f"with stock, {bench.number(passes['asyncio_alt'])} µs with asyncio_alt."
+        f"While {_FLAGS} tasks wait for flags, a pass takes {number(passes['asyncio'])} µs "
+        f"with stock, {number(passes['asyncio_alt'])} µs with asyncio_alt."
     )
 
 
 def _draw(late, passes, path):
-    pyplot = bench.figure_style()
+    pyplot = figure_style()
     picture, panels = pyplot.subplots(
         len(_SCENES) + 1, 1, figsize=(9, 7.6), gridspec_kw={"hspace": 0.75}
     )
@@ -141,7 +145,7 @@ def _draw(late, passes, path):
     axes = panels[-1]
     for row, (package, us) in enumerate(reversed(passes.items())):
         axes.barh(row, us, color="tab:blue" if row == 0 else "0.45", height=0.5)
-        axes.annotate(f" {bench.number(us)} µs", (us, row), va="center")
+        axes.annotate(f" {number(us)} µs", (us, row), va="center")
     axes.set_xscale("log")
     axes.set_title(_PASS, loc="left", fontsize="medium", fontweight="bold")
     axes.set_xlabel("µs, logarithmic")
@@ -155,7 +159,7 @@ def _draw(late, passes, path):
         y=0.98,
     )
     picture.text(0.5, 0.925, f"{_BUSY} MicroPython, unix port.", ha="center")
-    bench.save(picture, path)
+    save(picture, path)
     pyplot.close(picture)
 
 

@@ -17,8 +17,8 @@ from rich.table import Table
 
 from tools import Problem, arguments, screen
 from tools.bootstrap import ROOT
-from tools.mpy import compiled, modules
-from tools.source import tree
+from tools.build.mpy import compiled, modules
+from tools.build.source import tree
 from tools.targets.unix import Unix
 
 _DEVICE = """

@@ -21,8 +21,9 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from tools import Problem, WrongArgument, arguments, bench, ending, targets
+from tools import Problem, WrongArgument, arguments, ending, targets
 from tools.screen import console, escaped, print_line
+from tools.show import figure_style, number, save
 
 # What runs on the target; the names in capitals are put in.
 _HEAD = """
@@ -369,9 +370,7 @@ def table(rows, us, title, blocked, width=80, height=_ROWS) -> Table:
     for name, row in busiest[:height]:
         tasks, runs, total, *lengths = row
         cells = [str(tasks), str(runs), f"{100 * total / max(1, us):.1f} %"]
-        cells += [
-            "" if length == "" else f"{bench.number(length / 1000)} ms" for length in lengths
-        ]
+        cells += ["" if length == "" else f"{number(length / 1000)} ms" for length in lengths]
         long = times.get(name, ())
         cells.append(f"{len(long)} ×, to {max(long)} ms" if long else "")
         result.add_row(name, *(cells if wide else cells[2:3]), style="bold red" if long else None)
@@ -385,10 +384,10 @@ def chrome(events, title) -> dict:
     """Return the trace in the format of chrome://tracing: a thread for each task."""
     threads = {LOOP: "loop"} | {event.task: event.name for event in events}
     made = [{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": title}}]
-    for number, name in threads.items():
-        common = {"ph": "M", "pid": 1, "tid": number}
+    for task, name in threads.items():
+        common = {"ph": "M", "pid": 1, "tid": task}
         made.append({**common, "name": "thread_name", "args": {"name": name}})
-        made.append({**common, "name": "thread_sort_index", "args": {"sort_index": number}})
+        made.append({**common, "name": "thread_sort_index", "args": {"sort_index": task}})
     for event in events:
         common = {"pid": 1, "tid": event.task, "ts": event.begin, "cat": event.what}
         if event.what == "wake":
@@ -417,7 +416,7 @@ _COLOURS = {
 def draw(events, title, threshold, path: Path):
     """Draw a row for each task: its runs, in the colour of why it ran, and thin before it since
     when it was ready; runs of more than threshold ms are named. Of many tasks the busiest."""
-    pyplot = bench.figure_style()
+    pyplot = figure_style()
     busy = collections.Counter()
     for event in events:
         if event.task != LOOP:
@@ -467,5 +466,5 @@ def _draw(pyplot, events, title, threshold, path):
     axes.set_xlim(0, max(event.begin + event.length for event in events) / 1000)
     axes.set_xlabel(f"ms ({title})")
     axes.tick_params(axis="y", length=0)
-    bench.save(picture, path)
+    save(picture, path)
     pyplot.close(picture)

@@ -1,7 +1,8 @@
 """Run MicroPython's own asyncio tests, unchanged, with asyncio_alt in the place of asyncio."""
 
 from tests import upstream
-from tools import Problem, WrongArgument, source, targets
+from tools import Problem, WrongArgument, targets
+from tools.build import source
 
 
 def add_arguments(parser):

@@ -112,7 +112,7 @@ async def test_publish_wait_with_room_uses_up_no_heap():
 
 
 async def test_messages_of_a_day_leave_the_heap_as_it_was():
-    """A sample of them; tools/experiments/day.py sends all."""
+    """A sample of them; tools/bench/scripts/day.py sends all."""
     broker = Broker()
     subs = [
         broker.subscribe("room/+/temperature", maxlen=4),

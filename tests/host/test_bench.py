@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tools import bench, screen, size, targets
+from tools import screen, size, targets
 from tools.__main__ import TOOLS
+from tools.bench import TOOLS as BENCH
+from tools.bench import stock
 from tools.bootstrap import ROOT
+from tools.show import number
 from tools.targets.child import running
 
 
@@ -51,9 +54,12 @@ def unix(tmp_path):
 # The command line
 
 
-def test_no_tool_named_shows_them_all():
-    shown = tools().stdout
-    assert all(name in shown for name in TOOLS)
+@pytest.mark.parametrize("args, names", [([], TOOLS), (["bench"], BENCH)])
+def test_no_tool_named_shows_them_all(args, names):
+    done = tools(*args)
+    assert done.returncode == 2 and 9 <= len(names) <= 13
+    for name, (_, text) in names.items():
+        assert re.search(rf"^  {name} +{re.escape(text)}$", done.stdout, re.MULTILINE)
 
 
 def test_unknown_tool_and_option_are_said_in_one_line():
@@ -63,9 +69,9 @@ def test_unknown_tool_and_option_are_said_in_one_line():
         assert wrong in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", [*TOOLS, *(f"bench {name}" for name in BENCH)])
 def test_each_tool_has_help(name):
-    done = tools(name, "--help")
+    done = tools(*name.split(), "--help")
     assert done.returncode == 0, done.stderr
     assert f"python3 -m tools {name}" in done.stdout
 
@@ -290,12 +296,12 @@ def test_sizes_of_two_packages(tmp_path):
 
 
 def test_a_number_has_two_digits_whatever_its_sign():
-    shown = [bench.number(value) for value in (0, 0.0123, -0.5, -3, 12.34, -123.4)]
+    shown = [number(value) for value in (0, 0.0123, -0.5, -3, 12.34, -123.4)]
     assert shown == ["0", "0.012", "-0.5", "-3", "12.3", "-123"]
 
 
 def test_a_table_names_what_is_missed_without_markup(capsys):
     report = json.loads((ROOT / "benchmarks" / "unix.json").read_text())
-    screen.console(width=200).print(bench._table(report))
+    screen.console(width=200).print(stock._table(report))
     said = capsys.readouterr().out
     assert " ok" in said and "[green]" not in said and "[default]" not in said

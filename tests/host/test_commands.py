@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "ports").gl
 _COMMAND = r"(?:python3 -m tools|mpremote|pip install)\b"
 
 # What takes seconds, and so runs each time.
-QUICK = r'python3 -m tools($| (api|mip-index|power "|size|stubs|top |topics|trace).*)'
+QUICK = r'python3 -m tools($| (api|mip-index|bench power "|size|stubs|top |topics|trace).*)'
 # What the tests of mip run, with a server in GitHub's place.
 ELSEWHERE = r"mpremote mip install (--index|github:)"
 
@@ -52,7 +52,7 @@ EXAMPLES = (
 )
 
 # What ends with another code than 0: a list of the tools, a measurement that misses a limit.
-ENDS = {"python3 -m tools": 2, "python3 -m tools pubsub": 1}
+ENDS = {"python3 -m tools": 2, "python3 -m tools bench pubsub": 1}
 
 
 def commands():

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from tools import Problem, Unavailable, firmware, targets
+from tools import Problem, Unavailable, targets
 from tools.bootstrap import ROOT
+from tools.build import firmware
 from tools.targets.child import running
 
 

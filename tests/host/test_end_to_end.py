@@ -9,7 +9,8 @@ import random
 import time
 import xml.etree.ElementTree
 
-from tools import bench, hops
+from tools.bench import hops
+from tools.bench.command import RESULTS
 from tools.bootstrap import ROOT
 
 PINS = [random.Random(n).randrange(10, 14) for n in range(60)]
@@ -73,6 +74,6 @@ def test_each_hop_is_measured_and_drawn(rp2, mosquitto, tmp_path):
 
 
 def test_page_shows_the_last_table():
-    report = json.loads((bench.RESULTS / "hops.json").read_text("utf-8"))
+    report = json.loads((RESULTS / "hops.json").read_text("utf-8"))
     page = (ROOT / "docs" / "link.md").read_text("utf-8")
     assert "<!-- hops -->" in page and hops.with_table(page, report) == page

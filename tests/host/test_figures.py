@@ -14,8 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tools import Problem, Unavailable, bench, demo, messages, shared, size, source, targets
+from tools import Problem, Unavailable, demo, size, targets
+from tools.bench import messages, shared, stock
+from tools.bench.command import RESULTS
+from tools.bench.experiments import EXPERIMENTS
+from tools.bench.figures import median, worst
+from tools.bench.run import measure, run
 from tools.bootstrap import ROOT
+from tools.build import source
+from tools.show import number
 
 ATTEMPTS = 3
 BY_SCRIPT = {
@@ -23,7 +30,7 @@ BY_SCRIPT = {
         e.script,
         e.args.get("source") or (e.pair and f"{e.args['size']}x{e.args.get('burst', 1)}"),
     ): e
-    for e in bench.EXPERIMENTS["unix"]
+    for e in EXPERIMENTS["unix"]
 }
 
 
@@ -36,11 +43,11 @@ def unix():
 def measured(unix, *key):
     experiment = BY_SCRIPT[key]
     figures = [
-        dataclasses.replace(f, of=bench.median) if f.of is bench.worst and f.unit else f
+        dataclasses.replace(f, of=median) if f.of is worst and f.unit else f
         for f in experiment.figures
     ]
     experiment = dataclasses.replace(experiment, figures=figures, peer=False)
-    return {f["name"]: f for f in bench.measure(unix, [experiment], repeats=3)}
+    return {f["name"]: f for f in measure(unix, [experiment], repeats=3)}
 
 
 @pytest.mark.parametrize("key", BY_SCRIPT, ids=lambda key: "-".join(filter(None, key)))
@@ -59,10 +66,10 @@ def test_required_figures_hold_on_the_pico(request):
     rp2 = request.getfixturevalue("rp2")
 
     def measured(experiment):
-        return bench.measure(rp2, [dataclasses.replace(experiment, peer=False)], repeats=1)
+        return measure(rp2, [dataclasses.replace(experiment, peer=False)], repeats=1)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # its time is simulated
-        figures = [f for some in pool.map(measured, bench.EXPERIMENTS["rp2"]) for f in some]
+        figures = [f for some in pool.map(measured, EXPERIMENTS["rp2"]) for f in some]
     assert [figure for figure in figures if figure["ok"] is False] == []
 
 
@@ -90,7 +97,7 @@ MISSED = re.compile("Publish to [12], .*, MicroPython")
 
 
 def test_committed_figures_hold():
-    for file in bench.RESULTS.glob("*.json"):
+    for file in RESULTS.glob("*.json"):
         report = json.loads(file.read_text("utf-8"))
         missed = [f["name"] for f in report["figures"] if f.get("ok") is False]
         assert [name for name in missed if not MISSED.fullmatch(name)] == []
@@ -98,7 +105,7 @@ def test_committed_figures_hold():
 
 @pytest.mark.parametrize("name, mark", [("protocols", "messages"), ("link", "links")])
 def test_page_shows_the_last_table_of_messages(name, mark):
-    report = json.loads((bench.RESULTS / "messages.json").read_text("utf-8"))
+    report = json.loads((RESULTS / "messages.json").read_text("utf-8"))
     page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     assert f"<!-- {mark} -->" in page and messages.with_tables(page, report) == page
 
@@ -118,7 +125,7 @@ def test_messages_measures_all_sides_and_draws_the_picture(tmp_path, monkeypatch
 
 
 def test_page_shows_the_last_table_of_shared_memory(tmp_path, monkeypatch, capsys):
-    report = json.loads((bench.RESULTS / "shared.json").read_text("utf-8"))
+    report = json.loads((RESULTS / "shared.json").read_text("utf-8"))
     page = (ROOT / "docs" / "link.md").read_text("utf-8")
     assert "<!-- shared -->" in page and shared.with_table(page, report) == page
     monkeypatch.setattr(shared, "_SIZES", [300])
@@ -134,12 +141,12 @@ def test_page_shows_the_last_table_of_shared_memory(tmp_path, monkeypatch, capsy
     [(0, "0"), (0.00123, "0.0012"), (0.5, "0.5"), (1.96, "2"), (12.34, "12.3"), (1234.5, "1234")],
 )
 def test_numbers_are_shown_without_powers_of_ten(value, text):
-    assert bench.number(value) == text
+    assert number(value) == text
 
 
 def test_failing_experiment_is_named(unix):
     with pytest.raises(Problem, match="idle with no_such_package.*ImportError"):
-        bench.run(unix, "idle", "no_such_package", seconds=0)
+        run(unix, "idle", "no_such_package", seconds=0)
 
 
 def test_demo_shows_all_variants_and_draws_the_picture(tmp_path, capsys):
@@ -151,12 +158,12 @@ def test_demo_shows_all_variants_and_draws_the_picture(tmp_path, capsys):
 
 
 def test_bench_writes_the_figures_and_the_same_picture_for_them(tmp_path, monkeypatch):
-    monkeypatch.setitem(bench.EXPERIMENTS, "unix", (BY_SCRIPT["passes", False],))
+    monkeypatch.setitem(EXPERIMENTS, "unix", (BY_SCRIPT["passes", False],))
     page = (ROOT / "docs" / "figures.md").read_bytes()
-    bench.main(argparse.Namespace(target="unix", repeats=1, only=None, folder=tmp_path))
+    stock.main(argparse.Namespace(target="unix", repeats=1, only=None, folder=tmp_path))
     report = json.loads((tmp_path / "unix.json").read_text("utf-8"))
     assert min(report["figures"][0][side] for side in ("stock", "peer", "ours")) > 0
     assert report["micropython"].startswith("1.")
-    bench.draw(report, tmp_path / "again.svg")
+    stock.draw(report, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "unix.svg").read_bytes()
     assert (ROOT / "docs" / "figures.md").read_bytes() == page

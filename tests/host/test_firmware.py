@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tools import Unavailable, firmware, mpy, source, targets
+from tools import Unavailable, targets
 from tools.bootstrap import ROOT
+from tools.build import firmware, mpy, source
 from tools.targets.unix import Unix
 
 PORTS = ("unix", "qemu", "rp2", "stm32", "esp32")

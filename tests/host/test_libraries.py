@@ -19,8 +19,10 @@ from pathlib import Path
 import pytest
 import websockets.sync.client
 
-from tools import Unavailable, firmware, served, source, targets
+from tools import Unavailable, targets
+from tools.bench import served
 from tools.bootstrap import ROOT
+from tools.build import firmware, source
 from tools.targets.unix import Unix
 
 AIOMQTTC = "aiomqttc", "1.0.7"

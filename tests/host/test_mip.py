@@ -14,9 +14,10 @@ import threading
 import pytest
 
 from tests.host.conftest import started
-from tools import mip_index, targets
+from tools import targets
 from tools.bootstrap import ROOT
-from tools.mpy import modules
+from tools.build import mip_index
+from tools.build.mpy import modules
 from tools.targets.unix import micropython
 
 PACKAGE = json.loads((ROOT / "package.json").read_text())

@@ -11,8 +11,8 @@ import pytest
 
 from asyncio_alt import pubsub
 from asyncio_alt.pubsub import Broker, mqtt
-from tools import source
 from tools.bootstrap import ROOT
+from tools.build import source
 from tools.targets.unix import micropython
 
 _AIOMQTTC = "aiomqttc", "1.0.7"

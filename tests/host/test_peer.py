@@ -3,7 +3,9 @@ else."""
 
 import pytest
 
-from tools import bench, targets
+from tools import targets
+from tools.bench.figures import PEER
+from tools.bench.run import SCRIPTS
 
 # Five tasks are ready when one that waits for a flag, and one for a stream to write to, can go on.
 ORDER = """
@@ -120,28 +122,28 @@ def unix():
 @pytest.fixture
 def measure(unix, tmp_path, monkeypatch):
     """Return a function that runs measure(package) of a script."""
-    (tmp_path / "peer.py").write_text((bench._EXPERIMENTS / "peer.py").read_text())
-    monkeypatch.setattr(bench, "_EXPERIMENTS", tmp_path)
+    (tmp_path / "peer.py").write_text((SCRIPTS / "peer.py").read_text())
+    monkeypatch.setattr("tools.bench.run.SCRIPTS", tmp_path)
 
-    def run(text, package):
+    def measured(text, package):
         (tmp_path / "script.py").write_text(text)
-        return bench.run(unix, "script", package)
+        return run(unix, "script", package)
 
-    return run
+    return measured
 
 
 def test_what_waited_for_io_is_ahead_of_all_that_is_ready(measure):
-    late, first = (measure(ORDER, package)["order"] for package in ("asyncio", bench.PEER))
+    late, first = (measure(ORDER, package)["order"] for package in ("asyncio", PEER))
     assert late[:5] == list("abcde") == first[2:]
     assert set(late[5:]) == set(first[:2]) == {"flag", "stream"}
 
 
 def test_every_pass_polls_each_flag(measure):
     assert min(measure(POLLS, "asyncio")["polls"]) >= 20
-    assert min(measure(POLLS, bench.PEER)["polls"]) >= 20
+    assert min(measure(POLLS, PEER)["polls"]) >= 20
 
 
 def test_it_sleeps_20_ms_at_a_time_and_looks_in_between(measure):
-    slept = measure(SLICES, bench.PEER)
+    slept = measure(SLICES, PEER)
     assert max(slept["first"]) == 20 and slept["took"] >= 50
     assert slept["then"] == [20, 20, 20]

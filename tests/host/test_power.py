@@ -1,4 +1,4 @@
-"""Low power on emulated RP2040 firmware: who sleeps when, what ends it, and what tools power says.
+"""Low power on emulated RP2040 firmware: who sleeps when, what ends it, and what bench power says.
 
 The device's part is in tests/device/test_idle.py.
 """
@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from tools import bench, power
+from tools.bench import power
+from tools.bench.command import RESULTS
 from tools.bootstrap import ROOT
 
 HEAD = """
@@ -421,7 +422,7 @@ def test_no_stats_on_the_command_line_are_no_traceback():
 
 
 def test_documented_figures_are_those_of_the_last_run():
-    report = json.loads((bench.RESULTS / "power.json").read_text("utf-8"))
+    report = json.loads((RESULTS / "power.json").read_text("utf-8"))
     text = (ROOT / "docs" / "power.md").read_text("utf-8")
     assert power.with_tables(text, report) == text
     for name, row in (("blink", 2), ("uart", 2)):
@@ -431,7 +432,7 @@ def test_documented_figures_are_those_of_the_last_run():
 
 def test_emulated_figures_are_those_of_the_last_run(rp2):
     # Simulated time repeats itself, so a minute says what the first seconds say.
-    report = json.loads((bench.RESULTS / "power.json").read_text("utf-8"))
+    report = json.loads((RESULTS / "power.json").read_text("utf-8"))
     for mode, _, _, package in power.MODES:
         last = next(r for r in report["runs"] if (r["program"], r["mode"]) == ("blink", mode))
         now = power.run(rp2, package, "blink", mode, 5)

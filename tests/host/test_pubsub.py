@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from asyncio_alt import pubsub as layer
-from tools import Unavailable, bench, pubsub, targets
+from tools import Unavailable, targets
+from tools.bench import pubsub
+from tools.bench.command import RESULTS
 from tools.bootstrap import ROOT
 
 DEVICE = ROOT / "tests" / "device"
@@ -266,7 +268,7 @@ def test_example_on_the_page_prints_what_its_comments_say(example):
 
 
 def test_tables_on_the_page_are_those_of_the_last_run():
-    report = json.loads((bench.RESULTS / "pubsub.json").read_text("utf-8"))
+    report = json.loads((RESULTS / "pubsub.json").read_text("utf-8"))
     assert pubsub.with_tables(PAGE, report) == PAGE
 
 

@@ -6,7 +6,10 @@ import re
 
 import pytest
 
-from tools import bench, targets
+from tools import targets
+from tools.bench import stock
+from tools.bench.command import RESULTS
+from tools.bench.experiments import EXPERIMENTS
 from tools.bootstrap import ROOT
 
 PAGES = {p: p.read_text("utf-8") for p in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
@@ -52,9 +55,9 @@ def test_example_prints_what_its_comments_say(example, unix):
 
 
 def test_figures_are_those_of_the_last_bench():
-    files = [bench.RESULTS / f"{target}.json" for target in bench.EXPERIMENTS]
+    files = [RESULTS / f"{target}.json" for target in EXPERIMENTS]
     reports = [json.loads(file.read_text("utf-8")) for file in files]
-    assert bench.with_tables(FIGURES, reports) == FIGURES
+    assert stock.with_tables(FIGURES, reports) == FIGURES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

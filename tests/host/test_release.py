@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from tools import Unavailable, release
+from tools import Unavailable
 from tools.bootstrap import ROOT, version
+from tools.build import release
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import json
 
 import pytest
 
-from tools import Problem, bench, report
+from tools import Problem
+from tools.bench import report
+from tools.bench.command import RESULTS
 from tools.bootstrap import ROOT
 
 README = ROOT / "README.md"
@@ -59,8 +61,8 @@ def run(*figures):
 
 
 def test_page_has_all_figures_and_pictures_and_needs_nothing_else():
-    reports = report.load(bench.RESULTS)
-    pictures = {file.stem: file.read_bytes() for file in bench.RESULTS.glob("*.svg")}
+    reports = report.load(RESULTS)
+    pictures = {file.stem: file.read_bytes() for file in RESULTS.glob("*.svg")}
     page = report.page(reports, pictures)
     for stem, content in reports.items():
         assert report.lacks(content) == []
@@ -76,10 +78,10 @@ def test_page_has_all_figures_and_pictures_and_needs_nothing_else():
 
 
 def test_summary_in_the_readme_is_of_the_last_runs():
-    reports = report.load(bench.RESULTS)
+    reports = report.load(RESULTS)
     text = README.read_text("utf-8")
     assert "<!-- summary -->" in text
-    assert report.with_summary(text, reports) == text, "run python3 -m tools report"
+    assert report.with_summary(text, reports) == text, "run python3 -m tools bench report"
     assert "not in" not in str(report.summary(reports))
 
 
@@ -89,7 +91,7 @@ def test_readme_is_written_from_the_default_folder_only(tmp_path, monkeypatch, m
     monkeypatch.setattr(report, "_README", readme)
     made(rp2=run())
     assert "old" in readme.read_text()
-    monkeypatch.setattr(bench, "RESULTS", tmp_path)
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
     made()
     begin, *_, end = readme.read_text().splitlines()
     assert (begin, end) == ("a", "z") and "old" not in readme.read_text()

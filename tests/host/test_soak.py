@@ -1,6 +1,6 @@
 """A server whose clients behave badly keeps nothing of them."""
 
-from tools import soak
+from tools.bench import soak
 
 
 def test_clients_that_stall_reset_and_fall_silent_leave_nothing():

@@ -19,6 +19,7 @@ import pytest
 
 from tools import Unavailable, WrongArgument, __main__, targets
 from tools.__main__ import TOOLS
+from tools.bench import TOOLS as BENCH
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto
 from tools.targets.child import free_port, running
@@ -242,18 +243,18 @@ def test_ctrl_c_ends_a_command_with_130(command, where, tmp_path):
 _RUNS = {
     "demo": "--rounds 1 -o OUT",
     "test": "--collect-only -q tests/device/test_flags.py",
-    "bench": "--only ended --repeats 1",
-    "frames": "--rounds 1 -o OUT",
-    "messages": "--repeats 1 -o OUT",
-    "shared": "--repeats 1 -o OUT",
-    "soak": "--seconds 0",
-    "pubsub": "--day unix --messages 600 -o OUT",
-    "hops": "--repeats 1 -o OUT",
+    "bench stock": "--only ended --repeats 1",
+    "bench frames": "--rounds 1 -o OUT",
+    "bench messages": "--repeats 1 -o OUT",
+    "bench shared": "--repeats 1 -o OUT",
+    "bench soak": "--seconds 0",
+    "bench pubsub": "--day unix --messages 600 -o OUT",
+    "bench hops": "--repeats 1 -o OUT",
     "size": "--json OUT/size.json",
     "trace": "SCRIPT -o OUT",
     "top": "SCRIPT --period 0.05",
-    "power": "STATS",
-    "report": "-o OUT/report.html benchmarks",
+    "bench power": "STATS",
+    "bench report": "-o OUT/report.html benchmarks",
     "upstream": "extmod/asyncio_basic",
     "api": "",
     "firmware": "qemu -o OUT/firmware.elf",
@@ -262,13 +263,14 @@ _RUNS = {
     "mip-index": "OUT/index",
     "release": "--no-firmware -o OUT/dist",
 }
-_MEASURES = {"bench", "demo", "frames", "messages", "shared", "pubsub", "hops"}
-_SLOW = {*_MEASURES, "soak", "firmware"} - {"bench", "pubsub"}  # with --target all only
+_MEASURES = {"demo", *(f"bench {name}" for name in BENCH)} - {"bench power", "bench report"}
+# With --target all only.
+_SLOW = {*_MEASURES, "firmware"} - {"bench stock", "bench pubsub"}
 _STATS = "{'asleep_ms': 900, 'awake_ms': 100, 'sleeps': 5}"
-_QUICK = {"power", "api", "topics", "stubs"}  # not in a narrow terminal only
+_QUICK = {"bench power", "api", "topics", "stubs"}  # not in a narrow terminal only
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", _RUNS)
 def test_each_tool_in_a_terminal_a_pipe_and_a_file(name, request, tmp_path):
     everything = request.config.getoption("--target") == "all"
     if name in _SLOW and not everything:
@@ -282,7 +284,10 @@ def test_each_tool_in_a_terminal_a_pipe_and_a_file(name, request, tmp_path):
 
     def args(folder):
         (tmp_path / folder).mkdir(exist_ok=True)
-        return [name, *(str(word).replace("OUT", str(tmp_path / folder)) for word in words)]
+        return [
+            *name.split(),
+            *(str(word).replace("OUT", str(tmp_path / folder)) for word in words),
+        ]
 
     codes = (0, 1) if name in _MEASURES else (0,)  # 1: a figure is missed
 
@@ -313,6 +318,10 @@ def test_each_tool_in_a_terminal_a_pipe_and_a_file(name, request, tmp_path):
             check(code, text.encode())
         for other in others:
             other.result()
+
+
+def test_each_tool_is_run_here():
+    assert {*_RUNS} == {*TOOLS, *(f"bench {name}" for name in BENCH)} - {"bench"}
 
 
 def test_a_tool_runs_with_nothing_open():
@@ -594,11 +603,11 @@ def test_garbage_on_a_serial_line_is_said_in_one_line():
         "trace LATIN -o /dev/null",
         "trace LATIN --size 1e3",
         "trace :main.py",
-        "soak --seconds nan",
+        "bench soak --seconds nan",
         "size --json /nonexistent/x",
         "size --micropython-src /nonexistent",
-        "report /nonexistent",
-        "report -o /nonexistent/x",
+        "bench report /nonexistent",
+        "bench report -o /nonexistent/x",
         "api -o /",
         "stubs -o /dev/null",
         "mip-index /nonexistent/x",
@@ -606,24 +615,25 @@ def test_garbage_on_a_serial_line_is_said_in_one_line():
         "firmware unix --heap 50000",
         "firmware qemu --heap -5",
         "firmware rp2 -o x.hex",
-        "power --ma nan 1",
-        "power [[[",
-        "pubsub --messages 5",
-        "bench --repeats 0",
+        "bench power --ma nan 1",
+        "bench power [[[",
+        "bench pubsub --messages 5",
+        "bench stock --repeats 0",
+        "bench x",
         "demo -o /nonexistent/x",
-        "hops -o /nonexistent/x",
-        "frames --rounds x",
-        "shared --repeats -1",
-        "messages -o /nonexistent/x",
+        "bench hops -o /nonexistent/x",
+        "bench frames --rounds x",
+        "bench shared --repeats -1",
+        "bench messages -o /nonexistent/x",
         "upstream --target x",
         "test --target x",
-        "bench --only x",
-        "hops --repeats 0",
-        "frames --rounds 1e3",
+        "bench stock --only x",
+        "bench hops --repeats 0",
+        "bench frames --rounds 1e3",
         "demo --rounds 0",
-        "pubsub --repeats nan",
-        "pubsub --messages 601",
-        "pubsub --messages 0",
+        "bench pubsub --repeats nan",
+        "bench pubsub --messages 601",
+        "bench pubsub --messages 0",
         "upstream no_such_test",
         "release --tag v9.8.7",
         "release --tag=",

@@ -12,9 +12,10 @@ import zipfile
 import pytest
 
 from tests.host.test_readme import EXAMPLES
-from tools import Unavailable, source, stubs
+from tools import Unavailable
 from tools.bootstrap import ROOT
-from tools.mpy import CPYTHON
+from tools.build import source, stubs
+from tools.build.mpy import CPYTHON
 
 MICROPYTHON = {"unix": "1.29.0.post1", "rp2": "1.29.0.post1"}  # its stubs, of PyPI
 STDLIB = "1.29.0.post2"  # what they both require

@@ -9,7 +9,8 @@ import warnings
 import pytest
 
 from tests import upstream
-from tools import Unavailable, source
+from tools import Unavailable
+from tools.build import source
 
 try:
     CASES = upstream.discover(source.tree())

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 
-from tools import Unavailable, firmware
+from tools import Unavailable
+from tools.build import firmware
 from tools.targets import PATIENCE, Lines, Result, Target, keep
 from tools.targets.child import SLICE, running
 

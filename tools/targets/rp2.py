@@ -28,7 +28,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import Unavailable, firmware, source
+from tools import Unavailable
+from tools.build import firmware, source
 from tools.targets import PATIENCE, Lines, Result, Target, keep
 from tools.targets.child import SLICE, running
 

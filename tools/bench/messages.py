@@ -20,8 +20,11 @@ from rich import box
 from rich.progress import track
 from rich.table import Table
 
-from tools import bench, screen, targets
+from tools import screen, targets
+from tools.bench.command import add_folder, add_repeats, write
+from tools.bench.run import machine, micropython_version, run_pair
 from tools.bootstrap import ROOT
+from tools.show import figure_style, number, replaced, save
 
 _PAGES = (ROOT / "docs" / "protocols.md", ROOT / "docs" / "link.md")
 _SIZES = [16, 64, 256, 1024, 4096, 16384, 65536, 524288]
@@ -47,8 +50,8 @@ _CPYTHON = ["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); exec(sys.stdi
 
 
 def add_arguments(parser):
-    bench.add_repeats(parser)
-    bench.add_folder(parser, "write the JSON and the picture there, and leave docs/ as it is")
+    add_repeats(parser)
+    add_folder(parser, "write the JSON and the picture there, and leave docs/ as it is")
 
 
 def main(args):
@@ -61,9 +64,9 @@ def main(args):
         medians = measure(started, args.repeats, console)
         report = {
             "target": "messages",
-            "micropython": bench.micropython_version(unix),
+            "micropython": micropython_version(unix),
             "cpython": platform.python_version(),
-            "machine": bench.machine(),
+            "machine": machine(),
             "date": datetime.date.today().isoformat(),
             "repeats": args.repeats,
             "sizes": medians,
@@ -71,7 +74,7 @@ def main(args):
             "links": measure_links(started, args.repeats, console),
         }
     stem = args.folder / "messages"
-    bench.write(report, stem.with_suffix(".json"), _PAGES, with_tables)
+    write(report, stem.with_suffix(".json"), _PAGES, with_tables)
     draw(report, stem.with_suffix(".svg"))
     _print(console, ("", *(side[0] for side in _SIDES)), rows(report))
     _print(console, _HEADINGS, link_rows(report))
@@ -96,7 +99,7 @@ def measure(started, repeats, console):
         runs, "Measuring", console=console, transient=True
     ):
         args = {"size": size, "bursts": 300 if size < 65536 else 60, "how": how}
-        result = bench.run_pair(started[target], "message", package, **args)
+        result = run_pair(started[target], "message", package, **args)
         samples[size, name] += result["us"]
     medians = {key: statistics.median(us) for key, us in samples.items()}
     return [
@@ -114,7 +117,7 @@ def measure_links(started, repeats, console):
         pair, size, burst = hop
         sender, receiver = (started[end.lower()] for end in pair.split(" → "))
         args = {"size": size, "burst": burst, "bursts": 600 if burst == 1 else 40, "how": how}
-        result = bench.run_pair(receiver, "link", package, sender=sender, **args)
+        result = run_pair(receiver, "link", package, sender=sender, **args)
         for key, value in result.items():
             samples[hop, way, key] += value if isinstance(value, list) else [1e6 / value]
 
@@ -128,7 +131,7 @@ def measure_links(started, repeats, console):
 
 
 def _figure(sides):
-    # As those of tools.bench: stock is streams of stock asyncio, ours a Protocol.
+    # As those of bench stock: stock is streams of stock asyncio, ours a Protocol.
     stock, ours = sides[_SIDES[0][0]], sides[_SIDES[2][0]]
     name = f"Message of {_text(sides['size'])} to another process"
     return {"name": name, "unit": "µs", "stock": stock, "ours": ours, "ratio": ours / stock}
@@ -141,7 +144,7 @@ def _text(size):
 def rows(report):
     """Yield the table's rows, as text."""
     for sides in report["sizes"]:
-        yield [_text(sides["size"]), *(f"{bench.number(sides[side[0]])} µs" for side in _SIDES)]
+        yield [_text(sides["size"]), *(f"{number(sides[side[0]])} µs" for side in _SIDES)]
 
 
 _HEADINGS = ("", *(f"{way}, {stage}" for stage in _STAGES for way in _WAYS))
@@ -154,7 +157,7 @@ def link_rows(report):
         units = (" µs", " µs", "")
         yield [
             f"{hop['pair']}, {burst}{_text(hop['size'])}",
-            *(bench.number(hop[way][i]) + unit for i, unit in enumerate(units) for way in _WAYS),
+            *(number(hop[way][i]) + unit for i, unit in enumerate(units) for way in _WAYS),
         ]
 
 
@@ -171,12 +174,12 @@ def with_tables(text, report):
     ):
         lines = [headings, ["---:"] * len(headings), *cells]
         lines = ["| " + " | ".join(line) + " |" for line in lines]
-        text = bench.replaced(text, name, "\n".join(lines + where))
+        text = replaced(text, name, "\n".join(lines + where))
     return text
 
 
 def draw(report, path):
-    pyplot = bench.figure_style()
+    pyplot = figure_style()
     picture, axes = pyplot.subplots(figsize=(8, 4.5))
     sizes = [sides["size"] for sides in report["sizes"]]
     for name, target, _, how in _SIDES:
@@ -196,5 +199,5 @@ def draw(report, path):
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     axes.set_title("A message over TCP to another process")
-    bench.save(picture, path)
+    save(picture, path)
     pyplot.close(picture)

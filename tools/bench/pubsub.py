@@ -1,7 +1,7 @@
 """Measure publish/subscribe: beside trio's channels, and what it takes on a Pico.
 
 Publishes 100,000 messages to 0, 1 and 2 consumers with each program of
-tools/experiments/fanout.py, and measures the processor time without that of imports; what
+tools/bench/scripts/fanout.py, and measures the processor time without that of imports; what
 subscriptions that do not match cost, on the unix port; and the heap, on an emulated Pico. Writes
 benchmarks/pubsub.json and the tables of docs/pubsub.md.
 
@@ -24,13 +24,18 @@ from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tools import Problem, bench, screen, source, targets
+from tools import Problem, screen, targets
+from tools.bench.command import add_folder, add_repeats, write
+from tools.bench.figures import shown
+from tools.bench.run import machine, micropython_version, run
 from tools.bootstrap import ROOT
+from tools.build import source
 from tools.mosquitto import Mosquitto
+from tools.show import number, replaced
 from tools.targets.unix import Unix, micropython
 
 DOC = ROOT / "docs" / "pubsub.md"
-_SCRIPT = Path(__file__).with_name("experiments") / "fanout.py"
+_SCRIPT = Path(__file__).with_name("scripts") / "fanout.py"
 _MESSAGES = 100_000
 _MAXLEN = 32
 _FILTERS = (0, 10, 100, 1000)
@@ -53,7 +58,7 @@ PROGRAMS = (
 
 
 def add_arguments(parser):
-    bench.add_repeats(parser)
+    add_repeats(parser)
     parser.add_argument("--mqtt", action="store_true", help="(see above)")
     parser.add_argument("--day", choices=("unix", "qemu", "rp2"), help="(see above)")
     parser.add_argument(
@@ -63,7 +68,7 @@ def add_arguments(parser):
         metavar="N",
         help="of the day, a multiple of 600 (default: 86400)",
     )
-    bench.add_folder(parser, "write the JSON there, and leave docs/pubsub.md as it is")
+    add_folder(parser, "write the JSON there, and leave docs/pubsub.md as it is")
 
 
 def main(args):
@@ -73,19 +78,19 @@ def main(args):
     if args.day:
         days = {way: day(args.day, args.messages, way) for way in WAYS}
         console.print(days)
-        bench.write(last | {"day": {"target": args.day, **days}}, file, [DOC], with_tables)
+        write(last | {"day": {"target": args.day, **days}}, file, [DOC], with_tables)
         return 1 if any(faults(left) for left in days.values()) else 0
     if args.mqtt:
         rates = acknowledged()
         console.print(rates)
-        bench.write(last | {"mqtt": rates}, file, [DOC], with_tables)
+        write(last | {"mqtt": rates}, file, [DOC], with_tables)
         return 0 if rates["bridge"] >= _FASTER * rates["aiomqttc"] else 1
     with targets.get("rp2") as rp2:
-        footprint = bench.run(rp2, "footprint", "asyncio_alt")
-        rp2_version = bench.micropython_version(rp2)
+        footprint = run(rp2, "footprint", "asyncio_alt")
+        rp2_version = micropython_version(rp2)
     with targets.get("unix") as unix:
-        filters = bench.run(unix, "filters", "asyncio_alt", counts=_FILTERS)
-        unix_version = bench.micropython_version(unix)
+        filters = run(unix, "filters", "asyncio_alt", counts=_FILTERS)
+        unix_version = micropython_version(unix)
     runs = fan_out(args.repeats, _MESSAGES)
     report = {
         "target": "pubsub",
@@ -93,7 +98,7 @@ def main(args):
         "micropython of the Pico": rp2_version,
         "python": sys.version.split()[0],
         "trio": version("trio"),
-        "machine": bench.machine(),
+        "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "repeats": args.repeats,
         "figures": figures(runs),
@@ -103,9 +108,9 @@ def main(args):
         "day": last.get("day"),
         "mqtt": last.get("mqtt"),
     }
-    bench.write(report, file, [DOC], with_tables)
+    write(report, file, [DOC], with_tables)
     for figure in report["figures"]:
-        console.print(figure["name"], *bench.shown(figure))
+        console.print(figure["name"], *shown(figure))
     console.print(f"Written: {file}")
     return 1 if any(figure["ok"] is False for figure in report["figures"]) else 0
 
@@ -195,18 +200,18 @@ def _run(on_micropython, *args):
 
 
 def figures(runs) -> list[dict]:
-    """Return ours beside trio, on CPython, then on MicroPython, as the figures of tools bench."""
+    """Return ours beside trio, on CPython, then on MicroPython, as the figures of bench stock."""
     found = []
     for side, where in (("ours", ""), ("micropython", ", MicroPython")):
-        for run in runs:
-            ratio = run["us"][side] / run["us"]["trio"]
-            required = _REQUIRED if run["consumers"] else None
+        for each in runs:
+            ratio = each["us"][side] / each["us"]["trio"]
+            required = _REQUIRED if each["consumers"] else None
             found.append(
                 {
-                    "name": _name(run) + where,
+                    "name": _name(each) + where,
                     "unit": "µs",
-                    "stock": run["us"]["trio"],
-                    "ours": run["us"][side],
+                    "stock": each["us"]["trio"],
+                    "ours": each["us"][side],
                     "ratio": float(f"{ratio:.2g}"),
                     "required": required,
                     "limits are for": "ratio",
@@ -225,13 +230,13 @@ def with_tables(text, report) -> str:
     """Return docs/pubsub.md with its tables brought up to date."""
     names = [title for _, title, *_ in PROGRAMS]
     fan = [f"| µs of processor time | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
-    for run in report["runs"]:
+    for each in report["runs"]:
         cells = []
         for name, *_ in PROGRAMS:
-            share = run["got"][name] / max(1, run["consumers"]) / _MESSAGES
-            lost = f" ({share:.0%})" if run["consumers"] and not run["wait"] else ""
-            cells.append(f"{bench.number(run['us'][name])}{lost}")
-        fan.append(_row(_name(run), cells))
+            share = each["got"][name] / max(1, each["consumers"]) / _MESSAGES
+            lost = f" ({share:.0%})" if each["consumers"] and not each["wait"] else ""
+            cells.append(f"{number(each['us'][name])}{lost}")
+        fan.append(_row(_name(each), cells))
     fan += [
         "",
         f"trio {report['trio']} on CPython {report['python']}, MicroPython "
@@ -241,11 +246,11 @@ def with_tables(text, report) -> str:
     match = [
         f"| other filters | {' | '.join(map(str, filters['counts']))} |",
         "| --- |" + " ---: |" * len(filters["counts"]),
-        f"| first publish, µs | {' | '.join(map(bench.number, filters['first']))} |",
-        f"| next ones, µs | {' | '.join(map(bench.number, filters['next']))} |",
+        f"| first publish, µs | {' | '.join(map(number, filters['first']))} |",
+        f"| next ones, µs | {' | '.join(map(number, filters['next']))} |",
     ]
     heap = ["| on a Pico, frozen | bytes of heap |", "| --- | ---: |"]
-    heap += [f"| {name} | {bench.number(value)} |" for name, value in report["heap on the Pico"]]
+    heap += [f"| {name} | {number(value)} |" for name, value in report["heap on the Pico"]]
     days = report["day"]
     lefts = [days[way] for way in WAYS]
     day = [
@@ -262,12 +267,12 @@ def with_tables(text, report) -> str:
     rate = [
         "| on the unix port, to Mosquitto | messages of QoS 1 in a second |",
         "| --- | ---: |",
-        f"| aiomqttc alone, one after the other | {bench.number(rates['aiomqttc'])} |",
-        f"| through a bridge | {bench.number(rates['bridge'])} |",
+        f"| aiomqttc alone, one after the other | {number(rates['aiomqttc'])} |",
+        f"| through a bridge | {number(rates['bridge'])} |",
     ]
     tables = ("fan", fan), ("match", match), ("heap", heap), ("day", day), ("rate", rate)
     for mark, lines in tables:
-        text = bench.replaced(text, mark, "\n".join(lines))
+        text = replaced(text, mark, "\n".join(lines))
     return text
 
 

@@ -13,8 +13,9 @@ from rich import box
 from rich.table import Table
 
 from tools import screen
-from tools.bench import add_folder, repeats, shown, write
-from tools.experiments import frames
+from tools.bench.command import add_folder, repeats, write
+from tools.bench.figures import shown
+from tools.bench.scripts import frames
 
 _SCENES = (
     ("64-byte frame, there and back", {"size": 64, "repeats": 5000}),
@@ -62,7 +63,7 @@ def main(args):
 
 
 def _figure(name, loop, us):
-    # As those of tools.bench: stock is CPython's streams, ours FramedProtocol.
+    # As those of bench stock: stock is CPython's streams, ours FramedProtocol.
     stock, ours = (statistics.median(us[side]) for side in _SIDES)
     wins = sum(p < s for s, p in zip(us["streams"], us["protocols"], strict=True))
     return {

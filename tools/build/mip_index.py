@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tools import Problem, arguments
 from tools.bootstrap import ROOT
-from tools.mpy import compiled
+from tools.build.mpy import compiled
 
 _NAME = "asyncio_alt"
 _NEEDS = {  # what a part takes beside asyncio_alt

@@ -18,7 +18,7 @@ from pathlib import Path
 from tools import Problem, arguments, targets
 from tools.targets.child import free_port
 
-_SCRIPT = Path(__file__).with_name("experiments") / "soak.py"
+_SCRIPT = Path(__file__).with_name("scripts") / "soak.py"
 _IDLE_MS = 1000  # after that the server aborts
 _ROUNDS = 8  # of clients, at least
 _GROWTH = 1000  # bytes: less than what a leak of one object a connection comes to

@@ -15,8 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from tools import Problem, Unavailable, WrongArgument, arguments, source
+from tools import Problem, Unavailable, WrongArgument, arguments
 from tools.bootstrap import ROOT
+from tools.build import source
 
 # Debian's packages of what MicroPython has as submodules, for a source without these.
 _PICO_SDK = ("pico-sdk-source", "2.1.1-1")

@@ -22,13 +22,16 @@ from rich import box
 from rich.table import Table
 
 from asyncio_alt.pubsub import Broker, Link, mqtt
-from tools import Problem, bench, screen, targets
+from tools import Problem, screen, targets
+from tools.bench.command import add_folder, repeats, write
+from tools.bench.run import machine, micropython_version
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto
+from tools.show import figure_style, replaced, save
 from tools.targets.child import free_port
 
 _PAGE = ROOT / "docs" / "link.md"
-_BOARD = Path(__file__).with_name("experiments") / "hops.py"
+_BOARD = Path(__file__).with_name("scripts") / "hops.py"
 _BYTE_US = 1e7 / 115200  # a byte on the line
 _END = 0xC0  # at both ends of a frame
 _EVERY = 100  # ms between two messages that are measured
@@ -59,14 +62,12 @@ WAYS = {
 def add_arguments(parser):
     parser.add_argument(
         "--repeats",
-        type=bench.repeats,
+        type=repeats,
         default=50,
         metavar="N",
         help="messages each way (default: 50)",
     )
-    bench.add_folder(
-        parser, "write the JSON and the picture there, and leave docs/link.md as it is"
-    )
+    add_folder(parser, "write the JSON and the picture there, and leave docs/link.md as it is")
 
 
 def main(args):
@@ -74,7 +75,7 @@ def main(args):
     with targets.get("rp2") as rp2, Mosquitto() as mosquitto:
         report = measure(rp2, mosquitto, args.repeats)
     stem = args.folder / "hops"
-    bench.write(report, stem.with_suffix(".json"), [_PAGE], with_table)
+    write(report, stem.with_suffix(".json"), [_PAGE], with_table)
     draw(report, stem.with_suffix(".svg"))
     for way, lines in rows(report).items():
         table = Table(title=way, box=box.SIMPLE_HEAD)
@@ -93,9 +94,9 @@ def measure(rp2, mosquitto, repeats) -> dict:
     back = run(rp2, mosquitto, toggles=[_LED] * repeats, every_ms=_EVERY)
     return {
         "target": "hops",
-        "micropython": bench.micropython_version(rp2),
+        "micropython": micropython_version(rp2),
         "cpython": platform.python_version(),
-        "machine": bench.machine(),
+        "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "repeats": repeats,
         "figures": [
@@ -368,12 +369,12 @@ def with_table(text, report):
         f"{report['repeats']} messages each way, one at a time; MicroPython "
         f"{report['micropython']}, CPython {report['cpython']}, {report['machine']}."
     )
-    return bench.replaced(text, "hops", "\n".join(lines))
+    return replaced(text, "hops", "\n".join(lines))
 
 
 def draw(report, path):
     """Draw the hops of both ways one after the other."""
-    pyplot = bench.figure_style()
+    pyplot = figure_style()
     colours = {BOARD: "tab:blue", PC: "tab:orange"}
     ways = _ways(report)
     picture, panels = pyplot.subplots(
@@ -399,7 +400,7 @@ def draw(report, path):
     handles = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour in colours.values()]
     names = [f"{time} time" for time in colours]
     picture.legend(handles, names, loc="upper center", ncols=2, frameon=False)
-    bench.save(picture, path)
+    save(picture, path)
     pyplot.close(picture)
 
 

@@ -12,13 +12,16 @@ import html
 import json
 from pathlib import Path
 
-from tools import Problem, arguments, bench
+from tools import Problem, arguments
+from tools.bench.command import RESULTS
+from tools.bench.figures import PEER, with_unit
 from tools.bootstrap import ROOT
+from tools.show import number, replaced
 
 _README = ROOT / "README.md"
 _SIDES = {
     "stock": "stock asyncio",
-    bench.PEER: "peterhinch's design",
+    PEER: "peterhinch's design",
     "ours": "asyncio_alt",
 }
 _NEEDED = ("name", "unit", "stock", "ours")  # of every figure
@@ -30,7 +33,7 @@ _CALLED |= {"machine": "", "date": ""}
 
 _NOTE = (
     "peterhinch's design: his scheduling, as with roundrobin(False), and his 20 ms slices of "
-    "sleep, reproduced on stock asyncio (tools/experiments/peer.py). It is not his package that "
+    "sleep, reproduced on stock asyncio (tools/bench/scripts/peer.py). It is not his package that "
     "was measured."
 )
 
@@ -54,49 +57,49 @@ PAGES = {
     ),
     "unix": Page(
         "On a PC: the unix port",
-        "bench",
+        "bench stock",
         "The packages run the same scripts in turn; medians, or what the name says. A busy task "
         "works 5 ms, then lets the others run.",
     ),
     "rp2": Page(
         "On a Raspberry Pi Pico, emulated",
-        "bench --target rp2",
+        "bench stock --target rp2",
         "All frozen into real firmware, in an emulator whose time is exact to the cycle but knows "
         "no cache misses: compare the figures, don't quote them as the hardware's.",
     ),
     "power": Page(
         "Low power, on the same Pico",
-        "power",
+        "bench power",
         "Time asleep is simulated; mA is an estimate from it, with currents that others have "
         "measured.",
     ),
     "messages": Page(
         "Messages to another process",
-        "messages",
+        "bench messages",
         "From the sender's write to the receiver that has all of the message, over TCP.",
         {"stock": "stock streams", "ours": "Protocol"},
     ),
     "pubsub": Page(
         "Publish and subscribe",
-        "pubsub",
+        "bench pubsub",
         "Processor time of a publish to so many consumers, on CPython where nothing else is said.",
         {"stock": "trio's channels"},
     ),
     "frames": Page(
         "Frames, on CPython",
-        "frames",
+        "bench frames",
         "FramedProtocol beside CPython's own streams, both ends in one process.",
         {"stock": "streams", "ours": "FramedProtocol"},
     ),
     "shared": Page(
         "Large payloads between two processes of one PC",
-        "shared",
+        "bench shared",
         "By a Link over TCP and a SharedLink, on CPython; required from 256 KB on.",
         {"stock": "Link", "ours": "SharedLink"},
     ),
     "hops": Page(
         "From a pin's interrupt to an MQTT subscriber, and back",
-        "hops",
+        "bench hops",
         "Medians of what each part of the way takes: simulated time on the board and on its line, "
         "real time on the PC.",
     ),
@@ -124,7 +127,7 @@ def add_arguments(parser):
         "folder",
         nargs="?",
         type=arguments.existing_folder,
-        default=bench.RESULTS,
+        default=RESULTS,
         metavar="DIR",
         help="gather what is there, and leave README.md as it is (default: benchmarks)",
     )
@@ -142,13 +145,15 @@ def main(args):
     reports = load(args.folder)
     pictures = {file.stem: file.read_bytes() for file in args.folder.glob("*.svg")}
     if not reports and not pictures:
-        raise Problem(f"{args.folder} has neither JSON files nor pictures of tools bench")
+        raise Problem(
+            f"{args.folder} has neither JSON files nor pictures of python3 -m tools bench"
+        )
     try:
         args.output.parent.mkdir(parents=True, exist_ok=True)
         args.output.write_text(page(reports, pictures), encoding="utf-8")
     except OSError as error:
         raise Problem(f"{args.output}: {error.strerror}") from None
-    if args.folder == bench.RESULTS:
+    if args.folder == RESULTS:
         _README.write_text(with_summary(_README.read_text("utf-8"), reports), "utf-8")
     for stem, report in reports.items():
         if lacking := lacks(report):
@@ -221,7 +226,7 @@ def summary(reports) -> list[list[str]]:
     rows = []
     for stem, name in SUMMARY:
         figure = found.get((stem, name), _NOTHING)
-        sides = [bench.with_unit(figure, side) for side in _SIDES]
+        sides = [with_unit(figure, side) for side in _SIDES]
         names = _names(stem)
         if names != _SIDES:
             name += f" ({names['stock']} / {names['ours']})"
@@ -234,7 +239,7 @@ def with_summary(text: str, reports: dict) -> str:
     up to date."""
     lines = [f"| | {' | '.join(_SIDES.values())} |", "| --- |" + " ---: |" * len(_SIDES)]
     lines += [f"| {' | '.join(row)} |" for row in summary(reports)]
-    return bench.replaced(text, "summary", "\n".join(lines))
+    return replaced(text, "summary", "\n".join(lines))
 
 
 # The page
@@ -259,7 +264,8 @@ def page(reports: dict, pictures: dict) -> str:
         "<h2 id=required>What is required</h2>",
         _required(reports),
         *(_section(stem, reports.get(stem), pictures.get(stem)) for stem in stems),
-        "<footer>Made by <code>python3 -m tools report</code> from what the runs wrote.</footer>",
+        "<footer>Made by <code>python3 -m tools bench report</code> from what the runs wrote."
+        "</footer>",
     ]
     return _HEAD + "\n".join(filter(None, parts)) + "\n</main>\n</html>\n"
 
@@ -343,7 +349,7 @@ def _requirement(figure, stock):
     if aim and _reached(figure):
         aim = _Html(f"<span class=good>{aim} ✓</span>")
     unit = f"× {stock}" if by_ratio else figure["unit"]
-    shown = "" if value is None else f"{bench.number(value)} {unit}"
+    shown = "" if value is None else f"{number(value)} {unit}"
     return [
         figure["full name"],
         shown,
@@ -384,8 +390,8 @@ def _figures(report, names):
     rows = [
         [
             figure["name"],
-            *(bench.with_unit(figure, side) for side in sides),
-            "" if figure["ratio"] is None else bench.number(figure["ratio"]),
+            *(with_unit(figure, side) for side in sides),
+            "" if figure["ratio"] is None else number(figure["ratio"]),
         ]
         for figure in found
     ]
@@ -416,7 +422,7 @@ def _text(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return bench.number(value)
+        return number(value)
     return "" if value is None else str(value)
 
 

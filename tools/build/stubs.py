@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tools import Problem, arguments, targets
 from tools.bootstrap import ROOT, version
-from tools.mpy import modules
+from tools.build.mpy import modules
 
 _NAME = "asyncio_alt"
 _TYPINGS = ROOT / "tools" / "typings"

@@ -17,8 +17,12 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from tools import Problem, arguments, bench, screen, targets
+from tools import Problem, arguments, screen, targets
+from tools.bench.command import add_folder, write
+from tools.bench.figures import PEER
+from tools.bench.run import micropython_version, script_text
 from tools.bootstrap import ROOT
+from tools.show import figure_style, save
 
 _DOC = ROOT / "docs" / "power.md"
 _DRAWN = 6  # seconds of each run in the picture
@@ -37,11 +41,11 @@ PICO = {
 # (mode, name, side of a figure, package); all but the first are in power mode
 MODES = (
     ("awake", "stock asyncio", "stock", "asyncio"),
-    ("slices", "20 ms slices", "peer", bench.PEER),
+    ("slices", "20 ms slices", "peer", PEER),
     ("sleep", "power_mode(True)", "ours", "asyncio_alt"),
 )
 
-# (program of tools/experiments/power.py, what it does, how many seconds it is run)
+# (program of tools/bench/scripts/power.py, what it does, how many seconds it is run)
 PROGRAMS = (
     ("blink", "A blink, once a second", 60),
     ("uart", "A UART's answer, every other second", 60),
@@ -58,9 +62,7 @@ def add_arguments(parser):
         metavar=("AWAKE", "ASLEEP"),
         help=f"your board's currents (default: a Pico's, {PICO['awake']} and {PICO['asleep']})",
     )
-    bench.add_folder(
-        parser, "write the JSON and the picture there, and leave docs/power.md as it is"
-    )
+    add_folder(parser, "write the JSON and the picture there, and leave docs/power.md as it is")
 
 
 def stats(text):
@@ -94,7 +96,7 @@ def main(args):
             for program, _, seconds in PROGRAMS
             for mode, _, _, package in MODES
         ]
-        version = bench.micropython_version(rp2)
+        version = micropython_version(rp2)
     for values in runs:
         values["mA"] = float(f"{estimate(values['asleep'], awake, asleep):.3g}")
     picture = args.folder / "power.svg"
@@ -111,7 +113,7 @@ def main(args):
         "runs": runs,
     }
     path = args.folder / "power.json"
-    bench.write(report, path, [_DOC], with_tables)
+    write(report, path, [_DOC], with_tables)
     console.print(_table(report))
     console.print(f"mA: an estimate, from {awake:g} awake and {asleep:g} asleep.")
     console.print(f"Written: {path}, {picture}")
@@ -133,7 +135,7 @@ def run(rp2, package, program, mode, seconds) -> dict:
     Depth: 0 it works, 1 it waits with the clocks on, 2 it is in machine.lightsleep.
     """
     arguments = package, program, mode != "awake", seconds
-    script = bench.script_text("power", package)
+    script = script_text("power", package)
     result = rp2.run(f"{script}\nprint(measure{arguments})\n", timeout=300)
     if not result.ok:
         raise Problem(f"{program} with {mode}: {result.err or 'not finished in time'}")
@@ -254,7 +256,7 @@ def _drawn(spans, depth):
 
 def draw(runs, path: Path):
     """Draw who sleeps when."""
-    pyplot = bench.figure_style()
+    pyplot = figure_style()
     picture, panels = pyplot.subplots(
         len(PROGRAMS), 1, figsize=(9, 5.4), gridspec_kw={"hspace": 0.5}
     )
@@ -283,5 +285,5 @@ def draw(runs, path: Path):
     panels[-1].set_xlabel("seconds; currents are estimates")
     handles = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour, _ in _DEPTHS]
     picture.legend(handles, [name for _, name in _DEPTHS], loc="upper center", ncols=3)
-    bench.save(picture, path)
+    save(picture, path)
     pyplot.close(picture)

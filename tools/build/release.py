@@ -11,9 +11,10 @@ import re
 import shutil
 from pathlib import Path
 
-from tools import Problem, WrongArgument, arguments, firmware, mip_index, stubs
+from tools import Problem, WrongArgument, arguments
 from tools.bootstrap import ROOT, version
-from tools.mpy import modules
+from tools.build import firmware, mip_index, stubs
+from tools.build.mpy import modules
 
 _NAME = "asyncio_alt"
 _SUMS = "SHA256SUMS"

@@ -15,9 +15,12 @@ from rich import box
 from rich.progress import track
 from rich.table import Table
 
-from tools import bench, screen
+from tools import screen
+from tools.bench.command import add_folder, add_repeats, write
+from tools.bench.run import machine
+from tools.bench.scripts import shared
 from tools.bootstrap import ROOT
-from tools.experiments import shared
+from tools.show import number, replaced
 
 _PAGE = ROOT / "docs" / "link.md"
 _SIZES = [16, 32, 64, 128, 256, 1024, 8192]  # KB
@@ -28,21 +31,21 @@ _WAYS = {"back": "and an answer back", "on": "one after the other"}
 
 
 def add_arguments(parser):
-    bench.add_repeats(parser)
-    bench.add_folder(parser, "write the JSON there, and leave docs/link.md as it is")
+    add_repeats(parser)
+    add_folder(parser, "write the JSON there, and leave docs/link.md as it is")
 
 
 def main(args):
     console = screen.console()
     report = {
         "python": platform.python_version(),
-        "machine": bench.machine(),
+        "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "repeats": args.repeats,
         "figures": measure(args.repeats, console),
     }
     path = args.folder / "shared.json"
-    bench.write(report, path, [_PAGE], with_table)
+    write(report, path, [_PAGE], with_table)
     table = Table(box=box.SIMPLE_HEAD)
     for heading in _headings():
         table.add_column(heading, justify="right")
@@ -56,7 +59,7 @@ def main(args):
 
 
 def measure(repeats, console):
-    """Return figures as those of tools.bench: stock is a Link, ours a SharedLink."""
+    """Return figures as those of bench stock: stock is a Link, ours a SharedLink."""
     us = defaultdict(list)
     runs = [(s, *side) for _ in range(repeats) for s in _SIZES for side in product(_LOOPS, _HOW)]
     for size, loop, how in track(runs, "Measuring", console=console, transient=True):
@@ -98,7 +101,7 @@ def rows(report):
         cells = []
         for back, on in zip(figures[i : i + count : 2], figures[i + 1 : i + count : 2]):
             for side in ("stock", "ours"):
-                cells.append(f"{bench.number(back[side])} / {bench.number(on[side])}")
+                cells.append(f"{number(back[side])} / {number(on[side])}")
         yield [" ".join(figures[i]["name"].split()[:2]), *cells]
 
 
@@ -112,4 +115,4 @@ def with_table(text, report):
         "",
         f"CPython {report['python']}, {report['machine']}.",
     ]
-    return bench.replaced(text, "shared", "\n".join(lines))
+    return replaced(text, "shared", "\n".join(lines))

@@ -7,8 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tools import Problem, source
+from tools import Problem
 from tools.bootstrap import ROOT
+from tools.build import source
 from tools.targets.child import free_port, running
 from tools.targets.unix import micropython
 
