@@ -5,7 +5,7 @@ import pytest
 
 from tools import targets
 from tools.bench.figures import PEER
-from tools.bench.run import SCRIPTS
+from tools.bench.run import SCRIPTS, run
 
 # Five tasks are ready when one that waits for a flag, and one for a stream to write to, can go on.
 ORDER = """
