@@ -12,7 +12,7 @@ PACKAGE = ROOT / "asyncio_alt"
 # The floors, from the top. A module imports from the floors below its own, pubsub also from its
 # own. A new module gets its place here.
 FLOORS = (
-    "pubsub",
+    "devices pubsub",
     "trace_read",
     "trace",
     "protocol",

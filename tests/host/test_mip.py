@@ -23,6 +23,7 @@ from tools.targets.unix import micropython
 PACKAGE = json.loads((ROOT / "package.json").read_text())
 PARTS = [
     "datagram",
+    "devices",
     "full",
     "future",
     "group",

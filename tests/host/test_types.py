@@ -252,8 +252,9 @@ def test_package_calls_and_imports_what_micropython_has(mypy, tmp_path):
     shutil.copytree(ROOT / "asyncio_alt", tmp_path / "asyncio_alt", ignore=ignored)
     found = mypy("-p", "asyncio_alt", options=["--check-untyped-defs"])
     faults = [message for *_, message, code in found if code not in DYNAMIC]
-    # CPython alone has traceback; what stands for machine code is no one type.
-    assert [it for it in faults if not re.search('"traceback"|<lambda>', it)] == []
+    # CPython alone has traceback; what stands for machine code is no one type; ticks that go
+    # through an array are ints.
+    assert [it for it in faults if not re.search('"traceback"|<lambda>|"_Ticks', it)] == []
 
 
 def test_wheel_has_the_docstrings_of_the_sources(tmp_path):

@@ -196,10 +196,14 @@ const run = async (config) => {
       mcu.gpio[what.watch].addListener((state) =>
         event(`pin${what.watch}`, state === GPIOPinState.High ? 1 : 0));
     } else if ('pin' in what) {
-      after(after_us * 1e3, () => {
-        event(`in${what.pin}`, what.value);
-        mcu.gpio[what.pin].setInputValue(!!what.value);
-      });
+      let { value, count = 1 } = what;
+      const drive = () => {
+        event(`in${what.pin}`, value);
+        mcu.gpio[what.pin].setInputValue(!!value);
+        value = 1 - value;
+        if (--count > 0) after(what.every_us * 1e3, drive);
+      };
+      after(after_us * 1e3, drive);
     } else if ('port' in what) {
       join(mcu.uart[what.uart], `uart${what.uart}`, what.port);
     } else if ('uart' in what) {

@@ -6,7 +6,8 @@ them as JSON. `after_us` counts simulated time from the start of the script, or 
 
     {"watch": 15}                                  list the pin's changes as events
     {"watch": "sleep"}                             list when the CPU sleeps, and how deep
-    {"pin": 5, "value": 1, "after_us": 2000}       drive an input pin
+    {"pin": 5, "value": 1, "after_us": 2000}       drive an input pin; with these, `count` times in
+                "count": 9, "every_us": 500        all, to the other level each time
     {"uart": 1, "data": "...", "after_us": 2000}   send to a UART, at the pace of its baud rate;
                 "baud": 115200, "repeat": 1        a byte is lost that finds the UART's 32 taken,
                                                    or comes in lightsleep, which stops its clock

@@ -1,0 +1,11 @@
+"""Pins and buses that tasks await; each name is loaded from its module on first use."""
+
+# As lazy._NAMES.
+_NAMES = """\
+pins Button Edges Encoder Pulse"""
+
+
+def __getattr__(name):
+    from ..lazy import load
+
+    return load(globals(), name, _NAMES)

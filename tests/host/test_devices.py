@@ -1,0 +1,98 @@
+"""Pins and buses on the emulated RP2040, beside what its events say of them."""
+
+HEAD = """
+import time
+import asyncio_alt as asyncio
+from asyncio_alt import create_task, sleep_ms
+from machine import Pin
+
+def spin(us):
+    begin = time.ticks_us()
+    while time.ticks_diff(time.ticks_us(), begin) < us:
+        pass
+
+async def busy():
+    while True:
+        spin(1000)
+        await sleep_ms(0)
+
+def drive(pin, value, after_us, count, every_us):
+    text = '#EMU {"pin": %d, "value": %d, "after_us": %d, "count": %d, "every_us": %d}'
+    print(text % (pin, value, after_us, count, every_us))
+"""
+
+
+def run(rp2, script):
+    result = rp2.run(HEAD + script, 100)
+    assert result.ok, result.err or "not finished in time"
+    return result
+
+
+EDGES = """
+from asyncio_alt.devices import Edges
+
+async def main():
+    got = []
+    for _ in range(TASKS):
+        create_task(busy())
+    async with Edges(Pin(5, Pin.IN), size=64, priority=True) as edges:
+        drive(5, 1, 20000, COUNT, EVERY)
+        async for edge in edges:
+            got.append(edge)
+            if len(got) == COUNT:
+                break
+        print(edges.overruns)
+    print(got)
+
+if TASKS == 0:
+    asyncio.power_mode(True)
+asyncio.run(main())
+"""
+
+
+def stamps(rp2, tasks, count, every_us):
+    """Return by how many us each stamp is later than its edge."""
+    head = f"TASKS, COUNT, EVERY = {tasks}, {count}, {every_us}"
+    result = run(rp2, head + EDGES)
+    overruns, got = result.out.splitlines()
+    edges = [(us, value) for us, what, value in result.events if what == "in5"]
+    assert overruns == "0" and [level for _, level in eval(got)] == [v for _, v in edges]
+    return [us - edge for (us, _), (edge, _) in zip(eval(got), edges)]
+
+
+def test_edges_at_2_khz_beside_ten_busy_tasks_are_stamped_within_30_us(rp2):
+    late = stamps(rp2, 10, 600, 500)
+    assert len(late) == 600 and -1 <= min(late) and max(late) <= 30, max(late)
+
+
+def test_edge_ends_light_sleep_and_is_stamped(rp2):
+    late = stamps(rp2, 0, 10, 50000)
+    assert len(late) == 10 and max(late) <= 100, late
+
+
+def test_encoder_at_5_khz_beside_ten_busy_tasks_is_exact(rp2):
+    result = run(
+        rp2,
+        """
+from asyncio_alt.devices import Encoder
+
+async def main():
+    for _ in range(10):
+        create_task(busy())
+    async with Encoder(Pin(5, Pin.IN), Pin(6, Pin.IN)) as encoder:
+        drive(5, 1, 20000, 502, 400)
+        drive(6, 1, 20200, 502, 400)
+        drive(6, 1, 240000, 250, 400)
+        drive(5, 1, 240200, 250, 400)
+        async for position in encoder:
+            if position == 1004:
+                break
+        async for position in encoder:
+            if position == 504:
+                break
+        await sleep_ms(20)
+        print(encoder.position, encoder.errors)
+asyncio.run(main())
+""",
+    )
+    assert result.out.split() == ["504", "0"]
