@@ -25,13 +25,15 @@ MACHINE = """
 import sys, _thread, time
 class Pin:
     IN = IRQ_RISING = 1
+    IRQ_FALLING = 2
     def __init__(self, number, mode):
         pass
-    def irq(self, handler, trigger, hard):
+    def irq(self, handler, trigger=0, hard=False):
         def edge():
             time.sleep_ms(20)
             handler(self)
-        _thread.start_new_thread(edge, ())
+        if handler:
+            _thread.start_new_thread(edge, ())
 class machine:
     pass
 machine.Pin = Pin
