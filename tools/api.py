@@ -1,6 +1,6 @@
 """Write the API page: every public name with its signature and what its docstring says.
 
-Markdown, made from the source of asyncio_alt as it is.
+Markdown, made from the source of asyncio_alt as it is. docs/api.md is that page: -o docs/api.md.
 """
 
 import ast
@@ -11,6 +11,11 @@ from tools import Problem, arguments
 from tools.bootstrap import ROOT
 
 _PACKAGE = ROOT / "asyncio_alt"
+# Modules that no table has, as they are imported by their own names.
+_FURTHER = {
+    "asyncio_alt": [("trace", ["start", "stop"])],
+    "asyncio_alt.pubsub": [("link.shm", ["SharedLink"])],
+}
 _HOUSE = {"SingletonGenerator", "run_until_complete", "ioctl", "remove"}  # public by accident
 
 
@@ -37,7 +42,7 @@ def page() -> str:
     parts = ["# API\n\n"]
     for package in (_PACKAGE, *sorted(p.parent for p in _PACKAGE.glob("*/__init__.py"))):
         title = ".".join(package.relative_to(ROOT).parts)
-        for module, names in _public(package):
+        for module, names in _public(package) + _FURTHER.get(title, []):
             path = package.joinpath(*module.split(".")).with_suffix(".py")
             if not path.exists():
                 continue  # a package of its own

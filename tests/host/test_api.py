@@ -3,6 +3,7 @@
 import re
 
 from tools import api, targets
+from tools.bootstrap import ROOT
 
 
 def test_every_public_name_is_told_of():
@@ -23,3 +24,8 @@ def test_every_public_name_is_told_of():
     silent = re.findall(r"^(###.*)\n\n(?=#|\Z)", page, re.MULTILINE)
     # A name that stands for another is told of there.
     assert [title for title in silent if " = " not in title] == []
+
+
+def test_the_page_in_docs_is_of_today():
+    # python3 -m tools api -o docs/api.md
+    assert (ROOT / "docs" / "api.md").read_text("utf-8") == api.page()

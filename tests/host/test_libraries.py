@@ -1,7 +1,7 @@
 """Libraries that were written for stock asyncio work with asyncio_alt in its place, unchanged.
 
 The unix port serves, or is a client of a broker; this PC has the other end. The place of stock is
-taken in each of the ways that README.md tells of.
+taken in each of the ways that docs/install.md tells of.
 """
 
 import http.client

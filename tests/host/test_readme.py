@@ -25,8 +25,10 @@ MACHINE = """
 import sys, _thread, time
 class Pin:
     IN = IRQ_RISING = 1
-    IRQ_FALLING = 2
+    IRQ_FALLING = OUT = 2
     def __init__(self, number, mode):
+        pass
+    def off(self):
         pass
     def irq(self, handler, trigger=0, hard=False):
         def edge():
@@ -50,7 +52,7 @@ def unix():
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example_prints_what_its_comments_say(example, unix):
     said = re.findall(r"print\(.*\)  # (.*)$", example, re.MULTILINE)
-    assert said
+    assert said or "print" not in example
     result = unix.run(MACHINE + example)
     assert result.ok, result.err
     assert result.out.splitlines() == said
