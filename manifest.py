@@ -16,7 +16,7 @@ _files = sorted(
     os.path.relpath(os.path.join(folder, name), "asyncio_alt")
     for folder, _, names in os.walk("asyncio_alt")
     for name in names
-    if name.endswith(".py") and name != "shm.py"  # that one is for CPython
+    if name.endswith(".py") and name != "shm.py" and folder != "asyncio_alt/pc"  # for CPython
     if options.task_py or name != "task.py"
 )
 

@@ -5,7 +5,7 @@ import sys
 if sys.implementation.name == "micropython":
     from .core import *
 else:
-    from asyncio import *
+    from .pc.here import *
 
 __version__ = (3, 0, 0)  # of the stock API that this package replaces
 

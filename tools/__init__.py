@@ -6,13 +6,7 @@ import sys
 if sys.version_info < (3, 10):  # noqa: UP036
     sys.exit("asyncio_alt's tools need Python 3.10 or newer; this is " + sys.version.split()[0])
 
-
-class Problem(Exception):
-    """Something the user can put right: the command line prints it as one line."""
-
-
-class WrongArgument(Problem):
-    """An argument of the command line is wrong; the text names it."""
+from asyncio_alt.pc import Problem, WrongArgument  # noqa: E402, F401
 
 
 class Unavailable(Problem):

@@ -7,7 +7,8 @@ import ast
 import re
 import textwrap
 
-from tools import Problem, arguments
+from asyncio_alt.pc import arguments
+from tools import Problem
 from tools.bootstrap import ROOT
 
 _PACKAGE = ROOT / "asyncio_alt"

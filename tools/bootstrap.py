@@ -17,22 +17,22 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 _PYPROJECT = ROOT / "pyproject.toml"
-_STAMP = VENV / "stamp"  # hash of the pyproject.toml that was installed
+_STAMP = VENV / "pins"  # hash of the pins that were installed
 
 
 def enter(argv):
     """Run `python -m tools *argv` inside .venv, made first if need be; return if already there."""
     with open(_PYPROJECT, "rb") as f:
         fcntl.flock(f, fcntl.LOCK_EX)  # two first uses at once: one waits for the other
-        text = f.read()
-        stamp = hashlib.sha256(text).hexdigest()
+        pins = _pins(f.read().decode())
+        stamp = hashlib.sha256("\n".join(pins).encode()).hexdigest()
         # The interpreter that .venv was made with may be gone since.
         installed = PYTHON.exists() and _STAMP.exists() and _STAMP.read_text()
         if installed != stamp:
-            print("Setting up .venv, only when pyproject.toml changes", file=sys.stderr)
+            print("Setting up .venv, only when the pins of pyproject.toml change", file=sys.stderr)
             if not installed:
                 _create()
-            _install(_pins(text.decode()))
+            _install(pins)
             _STAMP.write_text(stamp)
     if Path(sys.prefix).resolve() != VENV.resolve():
         os.execv(PYTHON, [str(PYTHON), "-m", "tools", *argv])

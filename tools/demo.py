@@ -11,7 +11,8 @@ from rich import box
 from rich.progress import Progress
 from rich.table import Table
 
-from tools import arguments, screen, targets
+from asyncio_alt.pc import arguments, screen
+from tools import targets
 from tools.bench.command import add_folder
 from tools.bench.figures import PACKAGES
 from tools.bench.run import run

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from tools import Problem, arguments, screen
+from asyncio_alt.pc import arguments, screen
+from tools import Problem
 from tools.bootstrap import ROOT
 from tools.build.mpy import compiled, modules
 from tools.build.source import tree

@@ -9,8 +9,9 @@ import json
 
 from rich.live import Live
 
-from tools import Problem, arguments, ending, trace
-from tools.screen import console, escaped, print_line
+from asyncio_alt.pc import arguments, ending
+from asyncio_alt.pc.screen import console, escaped, print_line
+from tools import Problem, trace
 
 # Runs on the target beside the script; the names in capitals are put in.
 _WATCH = """

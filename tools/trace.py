@@ -21,8 +21,9 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from tools import Problem, WrongArgument, arguments, ending, targets
-from tools.screen import console, escaped, print_line
+from asyncio_alt.pc import arguments, ending
+from asyncio_alt.pc.screen import console, escaped, print_line
+from tools import Problem, WrongArgument, targets
 from tools.show import figure_style, number, save
 
 # What runs on the target; the names in capitals are put in.

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import screen, size, targets
+from asyncio_alt.pc import screen
+from tools import size, targets
 from tools.__main__ import TOOLS
 from tools.bench import TOOLS as BENCH
 from tools.bench import stock

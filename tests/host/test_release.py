@@ -125,7 +125,9 @@ def test_files_have_their_checksums(tmp_path):
     sums = [line.split()[1] for line in (folder / "SHA256SUMS").read_text().splitlines()]
     files = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
     assert sorted([*sums, "SHA256SUMS"]) == sorted(files)
-    assert f"asyncio_alt_stubs-{version()}-py3-none-any.whl" in sums
+    assert {f"asyncio_alt-{version()}{kind}" for kind in ("-py3-none-any.whl", ".tar.gz")} <= {
+        *sums
+    }
     assert f"mip/package/6/asyncio_alt/{version()}.json" in sums
 
 

@@ -259,7 +259,6 @@ _RUNS = {
     "api": "",
     "firmware": "qemu -o OUT/firmware.elf",
     "topics": "WHERE --seconds 0.5",
-    "stubs": "-o OUT/dist",
     "mip-index": "OUT/index",
     "release": "--no-firmware -o OUT/dist",
 }
@@ -267,7 +266,7 @@ _MEASURES = {"demo", *(f"bench {name}" for name in BENCH)} - {"bench power", "be
 # With --target all only.
 _SLOW = {*_MEASURES, "firmware"} - {"bench stock", "bench pubsub"}
 _STATS = "{'asleep_ms': 900, 'awake_ms': 100, 'sleeps': 5}"
-_QUICK = {"bench power", "api", "topics", "stubs"}  # not in a narrow terminal only
+_QUICK = {"bench power", "api", "topics"}  # not in a narrow terminal only
 
 
 @pytest.mark.parametrize("name", _RUNS)
@@ -609,7 +608,6 @@ def test_garbage_on_a_serial_line_is_said_in_one_line():
         "bench report /nonexistent",
         "bench report -o /nonexistent/x",
         "api -o /",
-        "stubs -o /dev/null",
         "mip-index /nonexistent/x",
         "release -o /dev/null",
         "firmware unix --heap 50000",

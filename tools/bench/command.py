@@ -2,7 +2,7 @@
 
 import json
 
-from tools import arguments
+from asyncio_alt.pc import arguments
 from tools.bootstrap import ROOT
 
 RESULTS = ROOT / "benchmarks"

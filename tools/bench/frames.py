@@ -12,7 +12,7 @@ import statistics
 from rich import box
 from rich.table import Table
 
-from tools import screen
+from asyncio_alt.pc import screen
 from tools.bench.command import add_folder, repeats, write
 from tools.bench.figures import shown
 from tools.bench.scripts import frames

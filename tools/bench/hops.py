@@ -21,8 +21,9 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
+from asyncio_alt.pc import screen
 from asyncio_alt.pubsub import Broker, Link, mqtt
-from tools import Problem, screen, targets
+from tools import Problem, targets
 from tools.bench.command import add_folder, repeats, write
 from tools.bench.run import machine, micropython_version
 from tools.bootstrap import ROOT

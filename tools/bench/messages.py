@@ -20,7 +20,8 @@ from rich import box
 from rich.progress import track
 from rich.table import Table
 
-from tools import screen, targets
+from asyncio_alt.pc import screen
+from tools import targets
 from tools.bench.command import add_folder, add_repeats, write
 from tools.bench.run import machine, micropython_version, run_pair
 from tools.bootstrap import ROOT

@@ -17,7 +17,8 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from tools import Problem, arguments, screen, targets
+from asyncio_alt.pc import arguments, screen
+from tools import Problem, targets
 from tools.bench.command import add_folder, write
 from tools.bench.figures import PEER
 from tools.bench.run import micropython_version, script_text

@@ -24,7 +24,8 @@ from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tools import Problem, screen, targets
+from asyncio_alt.pc import screen
+from tools import Problem, targets
 from tools.bench.command import add_folder, add_repeats, write
 from tools.bench.figures import shown
 from tools.bench.run import machine, micropython_version, run

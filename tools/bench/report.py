@@ -12,7 +12,8 @@ import html
 import json
 from pathlib import Path
 
-from tools import Problem, arguments
+from asyncio_alt.pc import arguments
+from tools import Problem
 from tools.bench.command import RESULTS
 from tools.bench.figures import PEER, with_unit
 from tools.bootstrap import ROOT

@@ -15,7 +15,7 @@ from rich import box
 from rich.progress import track
 from rich.table import Table
 
-from tools import screen
+from asyncio_alt.pc import screen
 from tools.bench.command import add_folder, add_repeats, write
 from tools.bench.run import machine
 from tools.bench.scripts import shared

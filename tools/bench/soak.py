@@ -15,7 +15,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import Problem, arguments, targets
+from asyncio_alt.pc import arguments
+from tools import Problem, targets
 from tools.targets.child import free_port
 
 _SCRIPT = Path(__file__).with_name("scripts") / "soak.py"

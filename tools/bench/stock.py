@@ -18,7 +18,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from tools import Unavailable, WrongArgument, screen, size, targets
+from asyncio_alt.pc import screen
+from tools import Unavailable, WrongArgument, size, targets
 from tools.bench import command, experiments, served
 from tools.bench.figures import PACKAGES, PEER, judged, shown
 from tools.bench.run import machine, measure, micropython_version

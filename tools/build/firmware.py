@@ -15,7 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from tools import Problem, Unavailable, WrongArgument, arguments
+from asyncio_alt.pc import arguments
+from tools import Problem, Unavailable, WrongArgument
 from tools.bootstrap import ROOT
 from tools.build import source
 

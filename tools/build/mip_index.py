@@ -16,7 +16,8 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from tools import Problem, arguments
+from asyncio_alt.pc import arguments
+from tools import Problem
 from tools.bootstrap import ROOT
 from tools.build.mpy import compiled
 

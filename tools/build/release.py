@@ -1,6 +1,6 @@
 """Check that all that tells of the package agrees, and build what a release consists of.
 
-Into DIR go the index for mip (mip/), the wheel of type stubs, firmware for the Pico with
+Into DIR go the index for mip (mip/), the wheel and the sdist, firmware for the Pico with
 asyncio_alt beside asyncio and in its place, and SHA256SUMS, for `sha256sum --check SHA256SUMS`.
 """
 
@@ -11,9 +11,10 @@ import re
 import shutil
 from pathlib import Path
 
-from tools import Problem, WrongArgument, arguments
+from asyncio_alt.pc import arguments
+from tools import Problem, WrongArgument
 from tools.bootstrap import ROOT, version
-from tools.build import firmware, mip_index, stubs
+from tools.build import firmware, mip_index, stubs, wheel
 from tools.build.mpy import modules
 
 _NAME = "asyncio_alt"
@@ -169,7 +170,7 @@ def build(folder: Path, with_firmware: bool = True):
         raise Problem(f"{folder} has files that are of no release: choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     mip_index.write(folder / "mip")
-    stubs.build(folder)
+    wheel.build(folder)
     for kind, options in (("", {}), ("-as-asyncio", {"as_asyncio": True})):
         if with_firmware:
             built = firmware.build("rp2", **options).with_suffix(".uf2")

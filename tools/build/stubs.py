@@ -1,22 +1,17 @@
-"""Check the type stubs against the package, and build a wheel of them for editors and checkers.
+"""Checks the type stubs against the package.
 
-    pip install dist/asyncio_alt_stubs-VERSION-py3-none-any.whl
-
-The stubs are the .pyi files in tools/typings; in the wheel they have the sources' docstrings too.
+The stubs are the .pyi files in tools/typings; in the wheel they lie beside the sources.
 A stub has what its module has on MicroPython's unix port, all of it but names with an underscore
 ahead and what the module imports; arguments and their defaults are those of the source.
 """
 
 import ast
-import base64
 import copy
-import hashlib
 import json
-import zipfile
 from pathlib import Path
 
-from tools import Problem, arguments, targets
-from tools.bootstrap import ROOT, version
+from tools import Problem, targets
+from tools.bootstrap import ROOT
 from tools.build.mpy import modules
 
 _NAME = "asyncio_alt"
@@ -78,28 +73,6 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
-def add_arguments(parser):
-    parser.add_argument(
-        "-o",
-        dest="folder",
-        type=arguments.folder,
-        default=ROOT / "dist",
-        metavar="DIR",
-        help="where to write the wheel (default: dist)",
-    )
-
-
-def main(args):
-    wrong = check()
-    if wrong:
-        raise Problem("\n".join(["stubs and package disagree", *wrong]))
-    print(build(args.folder))
-    return 0
-
-
-# The check
-
-
 def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
     """Return what is otherwise in the stubs than in the package, a line each."""
     stubs = typings / package.name
@@ -131,6 +104,8 @@ def _names(path):
     """Return what a module's source, or its stub, has: names to the nodes that bind them."""
     names = {}
     for node in _flat(ast.parse(path.read_text("utf-8")).body):
+        if isinstance(node, ast.ImportFrom) and node.module == "pc.here":
+            continue  # for CPython
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
             origin = path.parent.joinpath(*node.module.split(".")).with_suffix(path.suffix)
             origin = _names(origin)
@@ -233,66 +208,3 @@ def _signature(node, other=None):
                 if isinstance(default, ast.Constant) and default.value is ...:
                     mine[i] = real
     return ast.unparse(arguments)
-
-
-# The wheel
-
-
-def build(folder: Path) -> Path:
-    """Write the wheel into a folder and return its path; the same stubs make the same bytes."""
-    package = f"{_NAME}-stubs"
-    stem = f"{_NAME}_stubs-{version()}"
-    info = f"{stem}.dist-info"
-    files = {}
-    for stub in sorted((_TYPINGS / _NAME).rglob("*.pyi")):
-        path = stub.relative_to(_TYPINGS / _NAME)
-        files[f"{package}/{path}"] = _with_docstrings(stub, path).encode()
-    files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
-    files[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: {package}\nVersion: {version()}\n"
-        f"Summary: Types of {_NAME}, an asyncio for MicroPython\nLicense: MIT\n"
-        "Classifier: Typing :: Stubs Only\n"
-    ).encode()
-    files[f"{info}/WHEEL"] = (
-        b"Wheel-Version: 1.0\nGenerator: asyncio_alt\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    )
-    record = "".join(
-        f"{name},sha256={_digest(files[name])},{len(files[name])}\n" for name in files
-    )
-    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"{stem}-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-    return wheel
-
-
-def _digest(content):
-    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-
-
-def _with_docstrings(stub, path):
-    """Return the text of a stub, with the docstrings that its module's source has."""
-    text = stub.read_text("utf-8")
-    lines = text.splitlines()
-    source = (ROOT / _NAME / path).with_suffix(".py").read_text("utf-8")
-    pairs = [(ast.parse(text), ast.parse(source))]
-    edits = []  # (first line, last line, what is put in their place)
-    for mine, its in pairs:
-        doc = its.body[0] if ast.get_docstring(its) else None
-        if doc:
-            first = mine.body[0]
-            said = " " * doc.col_offset + ast.get_source_segment(source, doc)
-            if isinstance(first, ast.Expr):  # `...` at the end of its line
-                line = lines[first.lineno - 1].removesuffix(" ...")
-                edits.append((first.lineno - 1, 1, [line, said]))
-            else:
-                decorators = getattr(first, "decorator_list", [])
-                at = min([first.lineno, *(d.lineno for d in decorators)]) - 1
-                edits.append((at, 0, [said, ""]))
-        named = {n.name: n for n in its.body if hasattr(n, "name")}
-        pairs += [(n, named[n.name]) for n in mine.body if getattr(n, "name", None) in named]
-    for at, count, said in sorted(edits, reverse=True):
-        lines[at : at + count] = said
-    return "\n".join(lines) + "\n"

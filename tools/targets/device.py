@@ -11,8 +11,8 @@ import time
 from mpremote.transport import TransportError
 from mpremote.transport_serial import SerialTransport
 
+from asyncio_alt.pc.screen import escaped
 from tools import Problem
-from tools.screen import escaped
 from tools.targets import PROBE, Lines, Result, Target, keep
 
 _RESTART = 30  # seconds that a soft reset may take

@@ -13,8 +13,8 @@ import sys
 import termios
 import threading
 
-from tools import Problem, WrongArgument
-from tools.screen import escaped, without_password
+from asyncio_alt.pc import Problem, WrongArgument
+from asyncio_alt.pc.screen import escaped, without_password
 
 _PATIENCE = 1  # seconds to wait for who reads, after Ctrl-C
 _FILES = {  # errors that the user can put right

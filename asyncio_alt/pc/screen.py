@@ -41,7 +41,7 @@ def console(**options):
 
     class Plain(Console):
         def on_broken_pipe(self):
-            raise BrokenPipeError  # tools/ending.py knows what to do
+            raise BrokenPipeError  # asyncio_alt/pc/ending.py knows what to do
 
     return Plain(markup=False, emoji=False, highlight=False, **options)
 

@@ -27,9 +27,9 @@ from rich import box
 from rich.live import Live
 from rich.table import Table
 
+from asyncio_alt.pc import Problem, WrongArgument, arguments, ending
+from asyncio_alt.pc.screen import console, escaped, without_password
 from asyncio_alt.pubsub import Broker, Link, Tcp, matches, mqtt
-from tools import Problem, WrongArgument, arguments, ending
-from tools.screen import console, escaped, without_password
 
 _WINDOW = 5  # seconds that a rate is the mean of
 _JOINED = 5  # seconds in which there must be a connection

