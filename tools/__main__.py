@@ -4,7 +4,7 @@ import os
 import signal
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-    # Until it has begun: there is nothing yet to put away.
+    # Ctrl-C ends it at once until it has begun: there is nothing to clean up yet.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 import sys

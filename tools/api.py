@@ -1,6 +1,6 @@
-"""Write the API page: every public name with its signature and what its docstring says.
+"""Write the API page: every public name with its signature and its docstring.
 
-Markdown, made from the source of asyncio_alt as it is. docs/api.md is that page: -o docs/api.md.
+The page is Markdown, made from the source of asyncio_alt. -o docs/api.md writes docs/api.md.
 """
 
 import ast
@@ -67,7 +67,7 @@ def _public(package):
         if isinstance(node, ast.Assign) and node.targets[0].id == "_NAMES":
             lines = ast.literal_eval(node.value).splitlines()
             for module, *names in map(str.split, lines):
-                # stream hands on what stock has there, and server defines.
+                # stream hands on start_server, as stock's does; server defines it.
                 if module == "stream":
                     names.remove("start_server")
                     modules.append(("server", ["start_server"]))
@@ -116,7 +116,7 @@ def _entry(node, source, owner=""):
     text = f"### class `{call}`\n\n{_paragraphs(doc)}"
     for method in node.body:
         if isinstance(method, _DEFINES) and method.name[0] != "_" and method.name not in _HOUSE:
-            if ast.get_docstring(method) or not node.bases:  # else told of in the base class
+            if ast.get_docstring(method) or not node.bases:  # else the base class describes it
                 text += _entry(method, source, f"{node.name}.")
     return text
 

@@ -1,4 +1,4 @@
-"""Makes .venv in the repository's root and keeps it equal to what pyproject.toml pins."""
+"""Makes .venv in the repository's root and keeps it at the versions that pyproject.toml pins."""
 
 import ast
 import fcntl

@@ -1,7 +1,7 @@
-"""See an event handled first: how late a task is resumed among others that work.
+"""See how late a task is resumed after its event, while other tasks work.
 
-On real MicroPython, in under a minute: the same scripts with stock asyncio and with asyncio_alt,
-in turn. Draws a picture too.
+It takes under a minute: real MicroPython runs the same scripts with stock asyncio and with
+asyncio_alt, in turn. Draws a picture too.
 """
 
 import statistics
@@ -29,7 +29,7 @@ _VARIANTS = (
     ("… one priority wait", "asyncio_alt", "priority", "tab:green"),
 )
 
-# (what, source of events, busy tasks)
+# (title, source of events, busy tasks)
 _SCENES = (
     ("100 ms stream timer, ten busy tasks", "timer", 10),
     ("flag set in a thread, ten busy tasks", "flag", 10),

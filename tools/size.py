@@ -1,11 +1,11 @@
 """Show how many bytes of flash and heap each module takes, beside stock asyncio.
 
 Flash is the size of the .mpy file: as mip installs it, and with -O3, as firmware is built. Heap is
-what stays allocated once the .mpy files are imported, on the unix port; its words have 64 bits,
-so a microcontroller takes about half. "base" is what a program of tasks that only sleep loads;
-the other modules are loaded after it one by one, and each row is what it adds. "drop-in" is the
-sum of the modules that stock asyncio has too, of lazy, which finds them, and of server, which is a
-part of its stream.
+the memory that stays allocated once the .mpy files are imported, on the unix port; its words have
+64 bits, so a microcontroller takes about half. A program of tasks that only sleep loads "base".
+The other modules are loaded after it one by one; each row shows how much one adds. "drop-in" is
+the sum of the modules that stock asyncio has too, of lazy, which finds them, and of server, which
+is a part of its stream.
 """
 
 import json
@@ -114,7 +114,7 @@ def _compiled(package):
 
 
 def _imported(package, files, names):
-    """Import from .mpy files, on MicroPython; return its version, and what each step loaded."""
+    """Import from .mpy files, on MicroPython; return its version, and each step's modules."""
     with tempfile.TemporaryDirectory() as folder:
         for name, (code, _) in files.items():
             is_package = any(other.startswith(name + ".") for other in files)

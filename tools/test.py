@@ -22,7 +22,7 @@ def add_arguments(parser):
         action="store_true",
         help="only with asyncio_alt/task.py in place of the C module (default: also with that)",
     )
-    parser.set_defaults(rest=[])  # what pytest gets
+    parser.set_defaults(rest=[])  # the arguments for pytest
 
 
 def main(args):
@@ -33,7 +33,8 @@ def main(args):
 
 
 class _Ended:
-    # A plugin of pytest's, whose own exit code is also that of tests that cannot be collected.
+    # A pytest plugin that notices Ctrl-C: pytest's exit code for it is also the one for tests that
+    # cannot be collected.
     by_ctrl_c = False
 
     def pytest_keyboard_interrupt(self, excinfo):

@@ -1,7 +1,7 @@
 """Run a script and watch its tasks: share of the time, longest run, how late they were.
 
 Tasks are shown by the name of their coroutine. "late" is how long one was ready before it ran.
-The table is of the last period; where it says that it has seen a part of it only, there were more
+The table shows the last period. If it says that it has seen only a part of it, there were more
 events than the ring holds. Ctrl-C ends it, as does --seconds.
 """
 
@@ -58,7 +58,7 @@ def main(args):
             del blocked[:-1000]
             return
         line, mark, told = line.partition(trace.MARK)
-        if line:  # what the script has printed without a line end is ahead of the mark
+        if line:  # the script's output without a line end is ahead of the mark
             writer.write(print_line, screen, line)
         if mark and (read := _read(told)):
             stats = read
@@ -69,7 +69,7 @@ def main(args):
             writer.write(live.start)
             result = trace.run(args, source, 2 * arguments.DAY, tell)
             if stats:
-                show()  # what blocked is told on another pipe, which may be behind
+                show()  # another pipe tells of tasks that blocked, and may be behind
         except KeyboardInterrupt:
             writer.limit(0.5)
             raise
@@ -83,7 +83,7 @@ def main(args):
 
 
 def _read(text):
-    """Return what stats() has returned, None for what is no such thing."""
+    """Return the result of stats() from its text, None if the text is invalid."""
     try:
         stats = json.loads(text)
         us, sleep, tasks = (stats[key] for key in ("us", "sleep", "tasks"))

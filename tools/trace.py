@@ -1,11 +1,11 @@
-"""Run a script with its loop recorded, and draw what ran when.
+"""Run a script, record its loop, and draw when each task ran.
 
-In the script asyncio means asyncio_alt, and what it prints is shown. When it ends, or after
+In the script asyncio means asyncio_alt, and its output is shown. When it ends, or after
 --seconds, the newest events of its loop are written: to DIR/trace.json, which ui.perfetto.dev and
-chrome://tracing open, and to DIR/trace.svg, with a row for each task, why it ran, and for how long
-it had been ready before. Tasks that blocked the loop are named.
+chrome://tracing open, and to DIR/trace.svg. That has a row for each task, with why it ran and for
+how long it had been ready before. Tasks that blocked the loop are named.
 
-SCRIPT is a file of the PC's, or with a colon, as :main.py, one of the board's. Without it the
+SCRIPT is a file on the PC, or with a colon, as :main.py, one on the board. Without it the
 program that runs on the board is interrupted; it must have called asyncio_alt.trace.start().
 """
 
@@ -26,7 +26,7 @@ from asyncio_alt.pc.screen import console, escaped, print_line
 from tools import Problem, WrongArgument, targets
 from tools.show import figure_style, number, save
 
-# What runs on the target; the names in capitals are put in.
+# The code for the target; values replace the names in capitals.
 _HEAD = """
 import asyncio_alt
 try:
@@ -65,11 +65,11 @@ finally:
         asyncio_alt.trace.dump()
 """
 _MISSING = "#TRACE missing"
-# Ahead of what a tool's own code prints on the target, as a script may print anything. It need not
-# be at the begin of a line.
+# A tool's own code prints this on the target before its output, as a script may print anything. It
+# need not be at the beginning of a line.
 MARK = "#" + secrets.token_hex(8) + "#"
 
-# What is asked of a program that runs, which may know the package as asyncio.
+# This asks a program that runs, which may have imported the package as asyncio.
 _ATTACHED = """
 import sys
 for name in ("asyncio_alt", "asyncio"):
@@ -80,9 +80,9 @@ for name in ("asyncio_alt", "asyncio"):
         trace.dump()
         break
 """
-_LIMIT = 60  # seconds that a script may take of itself
+_LIMIT = 60  # seconds that a script may take to end by itself
 
-_TASKS = 100  # that are drawn, the busiest
+_TASKS = 100  # so many are drawn, the busiest
 _ROWS = 50  # of a table
 NAME = 60  # characters of a name that are shown
 _NARROW = 60  # columns; a terminal with fewer shows less
@@ -110,7 +110,7 @@ def add_arguments(parser):
 
 
 def add_run_arguments(parser, **script):
-    """Add the arguments that say what to run where, for the tool top as well."""
+    """Add the arguments for the script and its target, for the tool top as well."""
     parser.add_argument("script", metavar="SCRIPT", help="the file to run", **script)
     parser.add_argument(
         "--target",
@@ -197,9 +197,9 @@ def _traced(args, screen, writer):
 
 
 def driver(args, watch, **values):
-    """Return what runs the script on the target, with a task watch() beside its own.
+    """Return code that runs the script on the target, with a task watch() beside its own.
 
-    watch: source of that; values: what is put in for the names in capitals
+    watch: source of that; values: replace the names in capitals
     """
     values |= {
         "THRESHOLD": args.threshold,
@@ -241,10 +241,10 @@ def _only_board(args, what):
 
 
 def run(args, source, timeout, tell, **options):
-    """Run it on the target; tell: called with each line that it prints."""
+    """Run code on the target; tell: called with each line that it prints."""
     with targets.get(args.target, **options) as target:
         result = target.run(source, timeout, tell)
-    if target.name != "unix":  # which has told of that too
+    if target.name != "unix":  # unix has told of stderr already
         for line in result.err.splitlines(keepends=True):
             tell(line)
     if not result.ok and _MISSING in result.out.splitlines():
@@ -253,22 +253,22 @@ def run(args, source, timeout, tell, **options):
 
 
 def why(result):
-    """Return the last line of what it ended with."""
+    """Return the last line of the error that it ended with."""
     return escaped((result.err.strip().splitlines() or ["it has ended without a word"])[-1])
 
 
 def named(line):
-    """Return (name of the coroutine, ms) if a line tells of one that blocked, else None."""
+    """Return (name of the coroutine, ms) if a line reports that one blocked, else None."""
     found = re.match(r"trace: blocked for (\d{1,9}) ms by (?:<.* '(.*)'.*>|(.*))", line)
     return found and (escaped(found[2] or found[3], NAME), int(found[1]))
 
 
-# What the target prints
+# The target's output
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """What asyncio_alt.trace.records() yields."""
+    """An event of asyncio_alt.trace.records()."""
 
     what: str  # "run", "wake", "poll", "sleep"
     begin: int  # us since the first
@@ -280,9 +280,9 @@ class Event:
 
 
 def parsed(text):
-    """Return the events of what asyncio_alt.trace.dump() has printed, and how many are lost.
+    """Return the events that asyncio_alt.trace.dump() has printed, and how many are lost.
 
-    What is not in its format is left out: callbacks print among it, and lines may be damaged.
+    Lines in another format are left out: callbacks print among them, and lines may be damaged.
     """
     names, events, lost = {}, [], 0
     for line in re.findall(r"#TRACE (.*)", text):
@@ -334,7 +334,7 @@ def _reason(text):
 
 
 def sums(events):
-    """Return what asyncio_alt.trace.stats() does, of the events: its "tasks" and its "us"."""
+    """Return "tasks" and "us" of the events, as asyncio_alt.trace.stats() does."""
     runs = {}
     for event in events:
         if event.what == "run":
@@ -353,7 +353,7 @@ def sums(events):
 
 def table(rows, us, title, blocked, width=80, height=_ROWS) -> Table:
     """Show rows as of sums(), busiest first, at most height ones; blocked: (name, ms) of each run
-    that was too long. In a terminal of few columns it has the share of the time only."""
+    that was too long. A terminal of few columns shows only the share of the time."""
     result = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     wide = width >= _NARROW
     result.add_column("coroutine", min_width=12 if wide else None, overflow="fold")
@@ -378,7 +378,7 @@ def table(rows, us, title, blocked, width=80, height=_ROWS) -> Table:
     return result
 
 
-# What is made of it
+# The trace's files
 
 
 def chrome(events, title) -> dict:
@@ -415,8 +415,9 @@ _COLOURS = {
 
 
 def draw(events, title, threshold, path: Path):
-    """Draw a row for each task: its runs, in the colour of why it ran, and thin before it since
-    when it was ready; runs of more than threshold ms are named. Of many tasks the busiest."""
+    """Draw a row for each task: its runs, in the colour of why it ran, and before each a thin line
+    from when it was ready. Runs of more than threshold ms are named. Of many tasks it draws the
+    busiest."""
     pyplot = figure_style()
     busy = collections.Counter()
     for event in events:

@@ -1,4 +1,4 @@
-"""Run MicroPython's own asyncio tests, unchanged, with asyncio_alt in the place of asyncio."""
+"""Run MicroPython's own asyncio tests, unchanged, with asyncio_alt in place of asyncio."""
 
 from tests import upstream
 from tools import Problem, WrongArgument, targets
@@ -32,7 +32,7 @@ def main(args):
         if not args.names or any(name in upstream.case_id(case) for name in args.names)
     ]
     if not cases:
-        # Without names it is the source that has none.
+        # Without names, the source has no tests at all.
         if not args.names:
             raise Problem("the source of MicroPython has no tests of asyncio")
         names = " or ".join(map(repr, args.names))

@@ -1,4 +1,4 @@
-"""Types of arguments, for argparse: a wrong one is said before anything is done."""
+"""Types of arguments, for argparse: a wrong one is reported before the tool does anything."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""How a command ends: with one line that says what is wrong, or silently if nobody reads.
+"""How a command ends: with one line that tells the error, or silently if nobody reads.
 
 Exit codes: 1 the command has failed, 2 an argument is wrong, 130 Ctrl-C, 141 nobody reads.
 """
@@ -16,7 +16,7 @@ import threading
 from asyncio_alt.pc import Problem, WrongArgument
 from asyncio_alt.pc.screen import escaped, without_password
 
-_PATIENCE = 1  # seconds to wait for who reads, after Ctrl-C
+_PATIENCE = 1  # seconds to wait for the reader, after Ctrl-C
 _FILES = {  # errors that the user can put right
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR),
     *(errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
@@ -25,14 +25,14 @@ _FILES = {  # errors that the user can put right
 
 
 class Over(KeyboardInterrupt):
-    """Its time is over while nobody takes what it writes: it ends with the code 0."""
+    """Its time is over while nobody reads its output: it ends with the code 0."""
 
 
 class Writer:
-    """Writes until the time is over and nobody takes it: then what is being written is broken off,
-    and no more is written. While somebody takes it the time does not matter.
+    """Writes until the time is over and nobody reads. Then it breaks off the current write, and
+    writes no more. While somebody reads, the time does not matter.
 
-    seconds: that time, 0 for no limit. A signal ends it, as the program stands still meanwhile.
+    seconds: that time, 0 for no limit. A signal ends it, as a write blocks the program.
     """
 
     shut = False
@@ -40,7 +40,7 @@ class Writer:
     def __init__(self, seconds=0):
         self._seconds = seconds
         self._count = 0
-        self._writing = self._seen = None  # the number of a write
+        self._writing = self._seen = None  # numbers of writes
 
     def __enter__(self):
         self._before = signal.signal(signal.SIGALRM, self._alarm)
@@ -53,7 +53,7 @@ class Writer:
         signal.signal(signal.SIGALRM, self._before)
 
     def limit(self, seconds):
-        """Have the time be over then."""
+        """Let the time be over in so many seconds."""
         signal.setitimer(signal.ITIMER_REAL, seconds, _PATIENCE / 2)
 
     def write(self, function, *args):
@@ -72,7 +72,7 @@ class Writer:
             self._writing = None
 
     def _alarm(self, signum, frame):
-        # A write that lasts from one alarm to the next.
+        # A write is stuck if it lasts from one alarm to the next.
         stuck = self._writing is not None and self._writing == self._seen
         self._seen = self._writing
         if stuck:
@@ -108,7 +108,7 @@ def run(main, argv) -> int:
             code = _say(f"{where}{error.strerror}", 1)
         else:
             raise
-    # From here on an end is an end.
+    # From here on, Ctrl-C ends it at once.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     found = []
@@ -116,7 +116,7 @@ def run(main, argv) -> int:
     flushed = threading.Thread(target=_flush, args=(found, patience), daemon=True)
     flushed.start()
     flushed.join(patience)
-    if flushed.is_alive():  # nobody takes it
+    if flushed.is_alive():  # nobody reads
         os._exit(code)
     if found:
         code = 141 if _closed() else _say(f"cannot write: {found[0].strerror}", 1)
@@ -124,12 +124,12 @@ def run(main, argv) -> int:
 
 
 def _interrupt(signum, frame):
-    # Through every `finally`, so that nothing it started is left running.
+    # This runs every `finally`, so that nothing it started is left running.
     raise KeyboardInterrupt
 
 
 def _open_missing():
-    # What is closed would be opened as another file.
+    # Else the next file to be opened would get the number of a closed one.
     for fd in 0, 1, 2:
         try:
             os.fstat(fd)
@@ -154,7 +154,7 @@ def _hung_up(fd, ms):
 
 
 def _watch(fd):
-    # Ends the command when nobody reads any more, also if it says nothing.
+    # Ends the command when nobody reads any more, even if it writes nothing.
     while not _hung_up(fd, None):
         pass
     signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
@@ -165,7 +165,7 @@ def _closed():
 
 
 def _say(problem, code):
-    # Parts of it may be what others have written; only a Problem of the tools has more lines.
+    # Parts of it may come from others; only a Problem of the tools has more than one line.
     lines = [str(problem)] if isinstance(problem, WrongArgument) else str(problem).split("\n")
     text = "\n".join(escaped(without_password(line)) for line in lines)
     try:
@@ -176,7 +176,7 @@ def _say(problem, code):
 
 
 def _continue_terminal():
-    # Somebody may have stopped it with Ctrl-S.
+    # The user may have stopped it with Ctrl-S.
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(1) == os.getpgrp():
             termios.tcflow(1, termios.TCOOFF)  # else TCOON undoes no Ctrl-S on Linux
@@ -184,7 +184,7 @@ def _continue_terminal():
 
 
 def _show_cursor():
-    # Ctrl-C may have come between hiding it and what shows it again.
+    # Ctrl-C may have come after the cursor was hidden and before it was shown again.
     if "rich.console" in sys.modules and sys.stdout.isatty():
         sys.modules["rich.console"].Console().show_cursor()
 
@@ -197,6 +197,6 @@ def _flush(found, patience):
             stream.flush()
         except OSError as error:
             found.append(error)
-            # What is left of it would be tried again at the end of Python.
+            # Python would try to write the rest again when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             stream.flush()

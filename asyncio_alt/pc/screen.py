@@ -5,7 +5,7 @@ import re
 
 
 class _Escapes(dict):
-    # For str.translate(): what each character is shown as.
+    # For str.translate(): how each character is shown.
     def __missing__(self, code):
         shown = char = chr(code)
         if not char.isprintable():
@@ -22,7 +22,7 @@ def escaped(text, most=None) -> str:
     """Return a text with control characters, line ends, bidi controls and the like written as
     \\n, \\x1b or \\u202e.
 
-    most: how many characters are shown, at most; then it is said how many there are
+    most: the largest number of characters to show; a longer text ends with its length
     """
     text = str(text)
     if most is not None and len(text) > most:
@@ -31,13 +31,13 @@ def escaped(text, most=None) -> str:
 
 
 def without_password(text) -> str:
-    """Return a text without what stands between :// and @, which may be a password."""
+    """Return a text without the part between :// and @, which may be a password."""
     return re.sub(r"://.*@", "://…@", str(text), flags=re.DOTALL)
 
 
 def console(**options):
     """Return a rich.console.Console that takes no text as markup; options are its own."""
-    from rich.console import Console  # not there until .venv is
+    from rich.console import Console  # not installed before .venv is made
 
     class Plain(Console):
         def on_broken_pipe(self):
@@ -47,6 +47,6 @@ def console(**options):
 
 
 def print_line(console, line):
-    """Print a line that others have written, with its end or without."""
+    """Print a line that others have written, with or without its line end."""
     most = 10 * console.width if console.is_terminal else None
     console.print(escaped(line.removesuffix("\n"), most), soft_wrap=True)

@@ -1,11 +1,12 @@
 """Watch the topics of a board or an MQTT broker, publish to them, record them.
 
-WHERE is mqtt://[USER:PASSWORD@]HOST[:PORT], an MQTT broker; HOST:PORT, a board whose Link listens
-there; or a serial port such as /dev/ttyACM0, a board whose Link has Serial(uart, calls=False).
+WHERE is mqtt://[USER:PASSWORD@]HOST[:PORT], an MQTT broker; HOST:PORT, a board with a Link that
+listens there; or a serial port such as /dev/ttyACM0, a board with a Link that has
+Serial(uart, calls=False).
 
-In a terminal it shows a table: how often each topic is published, its last value and how old that
-is; as many topics as there is room for. Elsewhere it prints a line for each message. Control
-characters and line ends are shown as \\\\x1b or \\\\n.
+In a terminal it shows a table: how often each topic is published, its last value, and the age of
+that value. It shows as many topics as there is room for. Elsewhere it prints a line for each
+message. Control characters and line ends are shown as \\\\x1b or \\\\n.
 
 When the connection is lost it says so, and goes on trying. If FILE cannot be written to, it ends.
 """
@@ -31,10 +32,10 @@ from asyncio_alt.pc import Problem, WrongArgument, arguments, ending
 from asyncio_alt.pc.screen import console, escaped, without_password
 from asyncio_alt.pubsub import Broker, Link, Tcp, matches, mqtt
 
-_WINDOW = 5  # seconds that a rate is the mean of
-_JOINED = 5  # seconds in which there must be a connection
-_SENT = 10  # seconds in which the other end must have what is published
-_TOPICS = 10000  # that are kept for the table
+_WINDOW = 5  # seconds over which a rate is the mean
+_JOINED = 5  # seconds that it may take to connect
+_SENT = 10  # seconds in which the other end must have a published message
+_TOPICS = 10000  # at most this many are kept for the table
 _SHOWN = 200  # characters of a topic or a value in the table
 _NARROW = 50  # columns; a terminal with fewer shows topics and values only
 
@@ -42,7 +43,7 @@ _YEAR = 365 * arguments.DAY
 
 
 def add_arguments(parser):
-    parser.add_argument("where", metavar="WHERE", type=_where, help="what to join, see above")
+    parser.add_argument("where", metavar="WHERE", type=_where, help="broker or board, see above")
     parser.add_argument(
         "--filter",
         action="append",
@@ -58,7 +59,7 @@ def add_arguments(parser):
         metavar=("TOPIC", "PAYLOAD"),
         help="publish this; may be given again. Then it ends, unless there is a --filter",
     )
-    parser.add_argument("--retain", action="store_true", help="have what is published retained")
+    parser.add_argument("--retain", action="store_true", help="have the messages retained")
     parser.add_argument(
         "--record",
         type=arguments.file,
@@ -78,7 +79,7 @@ def add_arguments(parser):
     )
 
 
-# What is wrong about arguments
+# Checks of the arguments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _where(text):
     shown = without_password(text)
 
     def wrong(why):
-        # Without "@" it may be a password that stands where the port should be.
+        # Without "@", the text in the port's place may be a password.
         return argparse.ArgumentTypeError(f"invalid value {shown!r}: {why}")
 
     scheme = re.match("(?i)([a-z][a-z0-9+.-]*)://", text)
@@ -172,12 +173,12 @@ def main(args):
 class _Output:
     """Ends the main task: for Ctrl-C, when the time is over, when the output takes no more.
 
-    Signals do that, as the loop stands still while nobody takes what is written.
+    Signals do that, as the loop stands still while nobody reads the output.
     """
 
     def __init__(self, seconds):
         self.end = asyncio.Event()
-        self.problem = None  # why it cannot go on
+        self.problem = None  # the reason why it cannot go on
         self.shut = False
         self._writing = False
         self._seconds = seconds
@@ -201,12 +202,12 @@ class _Output:
 
     def start_clock(self, more=0.001):
         if self._seconds is not None:
-            # Again and again: there may be more writes than one on the way out.
+            # The timer repeats: there may be more than one write on the way out.
             signal.setitimer(signal.ITIMER_REAL, self._seconds + more, 0.5)
 
     @contextlib.contextmanager
     def writing(self):
-        """What is written meanwhile may be broken off."""
+        """A write meanwhile may be broken off."""
         self._writing = True
         try:
             yield
@@ -237,7 +238,7 @@ class _Output:
 async def _run(args, filters, record):
     broker = Broker()
     loop = asyncio.get_running_loop()
-    reported = []  # exceptions that nobody else is told of
+    reported = []  # exceptions that are reported nowhere else
 
     def report(loop, context):
         reported.append(context.get("exception") or context["message"])
@@ -262,7 +263,7 @@ async def _run(args, filters, record):
 
 @contextlib.asynccontextmanager
 async def _joined(args, broker, send, receive):
-    """Join the broker to what args.where names, while the context lasts."""
+    """Join the broker to the other end that args.where names, while the context lasts."""
     where = args.where
     if where.mqtt:
         joined = _mqtt(where, broker, send, receive)
@@ -271,7 +272,7 @@ async def _joined(args, broker, send, receive):
         joined = Link(broker, carrier, send, receive, secret=os.fsencode(args.secret))
     async with joined:
         try:
-            # It may be lost again already.
+            # The connection may be lost again already.
             await asyncio.wait_for(_until(lambda: joined.connected or joined.received), _JOINED)
         except asyncio.TimeoutError:
             raise Problem(f"no connection to {where.shown}{_why(joined)}") from None
@@ -312,7 +313,7 @@ class _Port:
             await create_serial_connection(loop, factory, port, baudrate=baud)
         except OSError:
             raise
-        except Exception as error:  # of pyserial and termios, for what is no serial port
+        except Exception as error:  # of pyserial and termios, for an invalid serial port
             raise OSError(f"{type(error).__name__}: {error}") from None
 
 
@@ -322,7 +323,7 @@ async def _until(condition):
 
 
 def _why(joined):
-    """Return ": " and what ended the last connection, "" if that is not known."""
+    """Return ": " and the reason why the last connection ended, "" if it is not known."""
     error = getattr(joined, "error", None)
     if error is None:
         return ""
@@ -354,7 +355,7 @@ async def _publish(broker, joined, topic, payload, retain, reported):
 
 
 class Seen:
-    """What was published, by topic.
+    """The published messages, by topic.
 
     output: an _Output; record: None, or the name of a file and the file, for a line of JSON each;
     lines: print a line for each message, else keep them for table()
@@ -465,7 +466,7 @@ def _start(payload):
 
 
 def _fields(payload):
-    """Return a payload as it goes into JSON: bytes that are no text as hex digits."""
+    """Return a payload as it goes into JSON: bytes that are not text as hex digits."""
     if not isinstance(payload, bytes):
         return {"payload": payload}
     try:

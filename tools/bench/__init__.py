@@ -1,4 +1,4 @@
-"""Measure asyncio_alt, and gather what was measured.
+"""Measure asyncio_alt, and gather the figures.
 
 A tool writes its figures to benchmarks/ as JSON, with a picture beside them where that helps, and
 brings the tables in docs/ up to date.

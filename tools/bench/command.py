@@ -22,9 +22,9 @@ def add_repeats(parser):
 
 
 def write(report, path, pages=(), with_tables=None):
-    """Write what a tool has measured to a JSON file, in a folder that is made if need be. If that
-    is benchmarks/, bring the pages with its tables up to date: with_tables(text, report) returns
-    the new text of one."""
+    """Write a tool's figures to a JSON file; make its folder if need be. If the folder is
+    benchmarks/, bring the pages with its tables up to date: with_tables(text, report) returns
+    the new text of a page."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for page in pages if path.parent == RESULTS else ():

@@ -1,4 +1,4 @@
-"""What is measured beside stock asyncio on each target, and what is required of it."""
+"""The measurements beside stock asyncio on each target, and the limits that are required."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from tools.targets.child import free_port
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A script of tools/bench/scripts, and the figures that it gives."""
+    """A script of tools/bench/scripts, and its figures."""
 
     script: str
     figures: tuple
@@ -139,7 +139,7 @@ EXPERIMENTS = {
             {"repeats": 1000, "size": 64},
         ),
     ),
-    # Simulated time is exact, so one repeat tells all. The emulator has the samples of "edge" and
+    # Simulated time is exact, so one repeat is enough. The emulator has the samples of "edge" and
     # "irq".
     "rp2": (
         Experiment(
@@ -274,9 +274,9 @@ EXPERIMENTS = {
 
 
 def alike(how) -> list[Experiment]:
-    """Return what is measured of both packages in the same place."""
-    # The unix port has stock frozen in and ours lies in the heap, where a collection goes through
-    # its code too: these figures are of both in the same place.
+    """Return the experiments with both packages in the same place."""
+    # The unix port has stock frozen in. Ours lies in the heap, where a collection goes through its
+    # code too. So these figures have both in the same place.
     figures = (
         Figure(f"gc.collect(), {how}", _US, "collect"),
         Figure("— heap in use", _BYTES, "used"),

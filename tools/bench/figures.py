@@ -1,4 +1,4 @@
-"""A figure: how it is made of samples, judged and shown."""
+"""A figure: how it is made from samples, judged and shown."""
 
 import dataclasses
 import math
@@ -20,12 +20,12 @@ def p99(samples):
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A number that stock, if it has it, and ours are compared by; less is better."""
+    """A number that compares ours with stock, if stock has it; less is better."""
 
     name: str
     unit: str
-    key: str  # of the samples in what the script returns
-    of: Callable = median  # makes a number of the samples of all repeats
+    key: str  # of the samples in the script's result
+    of: Callable = median  # makes a number from the samples of all repeats
     required: float | None = None  # at most
     aim: float | None = None
     ratio: bool = False  # these two are for ours / stock, not for ours
@@ -63,6 +63,6 @@ def shown(figure) -> list[str]:
 
 
 def with_unit(figure, side) -> str:
-    """Return what a figure says of a side as text, "" if it says nothing."""
+    """Return a figure's value for a side as text, "" if it has no value."""
     value = figure.get(side)
     return "" if value is None else f"{number(value)} {figure['unit']}".strip()

@@ -1,8 +1,8 @@
 """Measure FramedProtocol on CPython beside CPython's streams, with its own loop and with uvloop.
 
-Both ends are in one process, the bytes on the wire are the same. "wins" counts the rounds in which
-FramedProtocol was the faster; streams and FramedProtocol take turns in each round. Writes
-benchmarks/frames.json. "missed" is a figure with a round that streams have won.
+Both ends are in one process, and the bytes on the wire are the same. "wins" counts the rounds in
+which FramedProtocol was faster; streams and FramedProtocol take turns in each round. Writes
+benchmarks/frames.json. A figure is "missed" if streams have won one of its rounds.
 """
 
 import datetime

@@ -39,9 +39,9 @@ _EVERY = 100  # ms between two messages that are measured
 _LIMIT = 60  # seconds that a run may take
 _LED = 10  # a pin that is toggled
 
-BOARD, PC = "simulated", "this PC's"  # whose time it is
+BOARD, PC = "simulated", "this PC's"  # the clocks
 
-# (what is reached, whose time), from a pin to MQTT, and back.
+# (the point reached, its clock), from a pin to MQTT, and back.
 WAYS = {
     "A pin's edge": (
         ("put() in the hard interrupt", BOARD),
@@ -90,7 +90,7 @@ def main(args):
 
 
 def measure(rp2, mosquitto, repeats) -> dict:
-    """Return what benchmarks/hops.json has, of so many messages each way."""
+    """Return the content of benchmarks/hops.json, from so many messages each way."""
     out = run(rp2, mosquitto, edges=repeats, every_ms=_EVERY)
     back = run(rp2, mosquitto, toggles=[_LED] * repeats, every_ms=_EVERY)
     return {
@@ -113,7 +113,7 @@ def measure(rp2, mosquitto, repeats) -> dict:
 
 @dataclasses.dataclass
 class Run:
-    """What came of it."""
+    """The results of run()."""
 
     edges: list = dataclasses.field(default_factory=list)  # payloads that the MQTT client got
     took: list = dataclasses.field(default_factory=list)  # the numbers that the board's link took
@@ -124,10 +124,10 @@ class Run:
 
 
 def run(rp2, mosquitto, *, edges=0, toggles=(), every_ms, spoil=None, keepalive=15) -> Run:
-    """Have a board publish so many edges of a pin, up to an MQTT client, which in its turn sends
+    """Have a board publish so many edges of a pin, up to an MQTT client. In turn, the client sends
     a command for each of these pins.
 
-    spoil: what the line makes of bytes that it carries; keepalive: the links', in s
+    spoil: a function that changes the line's bytes; keepalive: the links', in s
     """
     port = free_port()
     script = f"{_BOARD.read_text()}\nprint(measure({edges}, {every_ms}, {keepalive}))\n"
@@ -151,7 +151,7 @@ def run(rp2, mosquitto, *, edges=0, toggles=(), every_ms, spoil=None, keepalive=
 
 
 async def _far_end(over, *args):
-    """Return what comes of _talk(*args), which is done when the board is."""
+    """Return the result of _talk(*args), which is done when the board is."""
     talk = asyncio.create_task(_talk(*args))
     await over.wait()
     await asyncio.wait([talk], timeout=10)
@@ -212,7 +212,8 @@ async def _talk(mosquitto, line, keepalive, toggles, every_ms):
             await peer.publish("pico/toggle", str(pin), qos=1)
             await asyncio.sleep(every_ms / 1000)
 
-    # In the order of what is published: first these, then the bridge or the link, then that.
+    # Subscribers get a message in this order: first these, then the bridge or the link, and last
+    # toggle_written.
     broker.subscribe_call("edge", edge_published)
     broker.subscribe_call("toggle", lambda topic, payload: note("toggle published"))
     async with bridge, mosquitto.client() as peer:
@@ -276,11 +277,11 @@ class _End(asyncio.Protocol):
         return getattr(self._transport, name)
 
 
-# What it took
+# The times of the hops
 
 
 def _out(made):
-    # Of each message the us that its hops took.
+    # Yields the us that each hop of a message took, message by message.
     times, at = [], []
     for us, what, value in made.events:
         if what == "in16" and value:
@@ -310,7 +311,7 @@ def _back(made):
 
 
 def _here(made, *what):
-    # Of each message the us between these on this PC.
+    # Yields the us between these points on this PC, message by message.
     for times in zip(*(made.times[name] for name in what), strict=True):
         yield [us * 1e6 for us in _between(times)]
 
@@ -337,7 +338,7 @@ def _figures(way, times):
 
 
 def _ways(report):
-    # The figures of each way, the last of which is "together".
+    # The figures of each way; the last one is "together".
     return {
         way: [f for f in report["figures"] if f["name"].startswith(f"{way}: ")] for way in WAYS
     }

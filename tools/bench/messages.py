@@ -2,11 +2,11 @@
 a Protocol, on the unix port and on CPython; and messages with a topic, over a Link and with
 streams.
 
-Messages have their length ahead; each is sent when the one before has been answered. A figure is
-the median time from the sender's write to the receiver that has the message. The table goes to
+A message begins with its length; each is sent when the one before has been answered. A figure is
+the median time from the sender's write until the receiver has the message. The table goes to
 benchmarks/messages.json and docs/protocols.md, the picture beside the former.
 
-Those with a topic come one by one and in bursts, each of which is answered; their table goes to
+Messages with a topic come one by one and in bursts; each burst is answered. Their table goes to
 docs/link.md.
 """
 
@@ -30,7 +30,7 @@ from tools.show import figure_style, number, replaced, save
 _PAGES = (ROOT / "docs" / "protocols.md", ROOT / "docs" / "link.md")
 _SIZES = [16, 64, 256, 1024, 4096, 16384, 65536, 524288]
 
-# What is measured: name, target, package, how.
+# The sides that are measured: name, target, package, method.
 _SIDES = (
     ("unix, stock streams", "unix", "asyncio", "stream"),
     ("unix, streams", "unix", "asyncio_alt", "stream"),
@@ -40,13 +40,13 @@ _SIDES = (
 )
 
 
-# The same of messages with a topic: from where to where, sizes, bursts, and package and how.
+# The same for messages with a topic: from where to where, sizes, bursts, package and method.
 _PAIRS = ("unix → unix", "unix → CPython", "CPython → unix")
 _LINKS = [(pair, size, burst) for pair in _PAIRS for size in (64, 1024, 8192) for burst in (1, 50)]
 _WAYS = {"streams": ("asyncio", "stream"), "link": ("asyncio_alt", "link")}
 _STAGES = ("to the handler", "to the answer", "messages a second")
 
-# What CPython is started with, to read a script as MicroPython does, and find the package.
+# CPython's arguments, to read a script as MicroPython does, and find the package.
 _CPYTHON = ["-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); exec(sys.stdin.read())"]
 
 
@@ -123,7 +123,7 @@ def measure_links(started, repeats, console):
             samples[hop, way, key] += value if isinstance(value, list) else [1e6 / value]
 
     def stages(hop, way):
-        # Of the messages a second the most: other programs on the machine only take some away.
+        # The most messages a second count: other programs on the machine only reduce them.
         us, answered, each = (samples[hop, way, key] for key in ("us", "answered", "each"))
         return [statistics.median(us), statistics.median(answered), round(max(each))]
 

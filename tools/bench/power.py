@@ -2,8 +2,8 @@
 
 Without STATS: runs two programs on an emulated Pico, with stock asyncio, with peterhinch's design
 (20 ms slices of machine.lightsleep, reproduced on stock asyncio), and with power_mode(True);
-writes benchmarks/power.json with a picture of who sleeps when, and the tables of docs/power.md.
-With STATS, what LightSleep.stats() returned on a board, as it is printed: the estimate for that.
+writes benchmarks/power.json with a picture of when each one sleeps, and the tables of
+docs/power.md. With STATS, the printed result of LightSleep.stats() on a board: estimates for that.
 Nothing is measured in either case: the time awake and asleep is multiplied by currents that others
 have published.
 """
@@ -30,7 +30,7 @@ _DRAWN = 6  # seconds of each run in the picture
 _PIXEL = _DRAWN / 600
 
 
-# A Pico's currents in mA, and who measured them.
+# A Pico's currents in mA, and their source.
 PICO = {
     "awake": 18,
     "asleep": 0.99,
@@ -46,7 +46,7 @@ MODES = (
     ("sleep", "power_mode(True)", "ours", "asyncio_alt"),
 )
 
-# (program of tools/bench/scripts/power.py, what it does, how many seconds it is run)
+# (program of tools/bench/scripts/power.py, its description, seconds that it runs)
 PROGRAMS = (
     ("blink", "A blink, once a second", 60),
     ("uart", "A UART's answer, every other second", 60),
@@ -162,7 +162,7 @@ def run(rp2, package, program, mode, seconds) -> dict:
     }
 
 
-# (key of a run, unit, what it is called)
+# (key of a run, unit, name)
 _TOLD = (
     ("mA", "mA", "estimated current"),
     ("sleeps", "", "wake-ups in a minute"),
@@ -171,7 +171,7 @@ _TOLD = (
 
 
 def _figures(runs):
-    # In the form of benchmarks/*.json, but for what is 0 on all sides.
+    # In the form of benchmarks/*.json, without figures that are 0 on all sides.
     figures = []
     for program, what, _ in PROGRAMS:
         sides = {
@@ -194,7 +194,7 @@ def _figures(runs):
     return figures
 
 
-# How it is shown
+# Tables and a picture
 
 _COLUMNS = ("asleep", "waits", "works", "sleeps", "ms late", "lost", "mA")
 
@@ -242,7 +242,7 @@ _DEPTHS = (("tab:red", "works"), ("tab:orange", "waits, clocks on"), ("tab:blue"
 
 
 def _drawn(spans, depth):
-    # The spans of this depth as (begin, end): none less than a pixel wide, none closer than that.
+    # The spans of this depth as (begin, end): each and each gap is at least a pixel wide.
     drawn = []
     for begin, end, d in spans:
         if d != depth or begin >= _DRAWN:
@@ -256,7 +256,7 @@ def _drawn(spans, depth):
 
 
 def draw(runs, path: Path):
-    """Draw who sleeps when."""
+    """Draw when each program sleeps in each mode."""
     pyplot = figure_style()
     picture, panels = pyplot.subplots(
         len(PROGRAMS), 1, figsize=(9, 5.4), gridspec_kw={"hspace": 0.5}

@@ -1,16 +1,16 @@
-"""Measure publish/subscribe: beside trio's channels, and what it takes on a Pico.
+"""Measure publish/subscribe: beside trio's channels, and its cost on a Pico.
 
 Publishes 100,000 messages to 0, 1 and 2 consumers with each program of
-tools/bench/scripts/fanout.py, and measures the processor time without that of imports; what
-subscriptions that do not match cost, on the unix port; and the heap, on an emulated Pico. Writes
+tools/bench/scripts/fanout.py, and measures the processor time without imports. Measures the cost
+of subscriptions that do not match, on the unix port, and the heap, on an emulated Pico. Writes
 benchmarks/pubsub.json and the tables of docs/pubsub.md.
 
 With --day, sends the messages of a day, one for each second of it, through a broker, and through
-a broker, a link to another one and back; fails if one is lost, or if they leave less of the heap
-than there was. That goes into the same file and page.
+a broker, a link to another one and back. Fails if a message is lost, or if less of the heap is
+free afterwards than before. The result goes into the same file and page.
 
 With --mqtt, sends messages of QoS 1 to Mosquitto with aiomqttc alone, and through a Bridge, on the
-unix port; fails if the bridge is not 8 times as fast. That goes there, too.
+unix port. Fails if the bridge is not 8 times as fast. The result goes there, too.
 """
 
 import argparse
@@ -40,15 +40,15 @@ _SCRIPT = Path(__file__).with_name("scripts") / "fanout.py"
 _MESSAGES = 100_000
 _MAXLEN = 32
 _FILTERS = (0, 10, 100, 1000)
-_NOISE = 0.01  # of the heap: what looks like the address of a message keeps it
-_FASTER = 8  # times the bare client: messages of QoS 1 through a bridge
+_NOISE = 0.01  # of the heap: a value that looks like a message's address keeps the message
+_FASTER = 8  # times as many messages of QoS 1 through a bridge as with the client alone
 _REQUIRED = 0.2  # of trio's processor time, with a consumer or two
 
-# The ways of a day's messages, and what docs call them.
+# The ways of a day's messages, and their names in docs.
 WAYS = {"broker": "through a broker", "link": "through a broker, a link and back"}
 _BOARDS = {"unix": "the unix port", "qemu": "an emulated Cortex-M3", "rp2": "an emulated Pico"}
 
-# (name in the JSON, what docs call it, runs on MicroPython, program of fanout.py, arguments)
+# (name in the JSON, name in docs, runs on MicroPython, program of fanout.py, arguments)
 PROGRAMS = (
     ("trio", "trio", False, "trio", ()),
     ("agents", "agents, MicroPython", True, "agents", ()),
@@ -124,7 +124,7 @@ def of_a_day(text):
 
 
 def day(target, messages, way) -> dict:
-    """Return what so many messages, a multiple of 600, leave of a target's heap; way: of WAYS."""
+    """Return the heap before and after so many messages, a multiple of 600; way: of WAYS."""
     with targets.get(target) as board:
         text = (_SCRIPT.with_name("day.py")).read_text()
         call = f"\nimport json\nprint(json.dumps(measure('asyncio_alt', {messages}, '{way}')))\n"
@@ -147,7 +147,7 @@ def acknowledged(n=400) -> dict:
 
 
 def faults(left) -> list[str]:
-    """Return what is wrong with what day() returned."""
+    """Return the errors in a result of day()."""
     found = []
     for what, sign in (("taken", 1), ("largest free", -1)):
         before, after = left[what + " before and after"]
@@ -159,9 +159,9 @@ def faults(left) -> list[str]:
 
 
 def fan_out(repeats, messages, programs=PROGRAMS) -> list[dict]:
-    """Run programs in turn; return the processor time of each publish, in us, and what was got.
+    """Run programs in turn; return the processor time of a publish, in us, and the messages got.
 
-    The least of all repeats: other programs on this machine only add to it.
+    The time is the least of all repeats: other programs on this machine only add to it.
     """
     runs = []
     for consumers in (0, 1, 2):
@@ -185,7 +185,7 @@ def fan_out(repeats, messages, programs=PROGRAMS) -> list[dict]:
 
 
 def _run(on_micropython, *args):
-    # How many messages arrived, and the seconds of processor time.
+    # Returns how many messages arrived, and the seconds of processor time.
     binary = micropython() if on_micropython else sys.executable
     path = {"MICROPYPATH": f"{ROOT}:.frozen", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -1,9 +1,8 @@
-"""Gather the figures and pictures of benchmarks/ into one page, and what matters most of them into
-README.md.
+"""Gather the figures and pictures of benchmarks/ in one page, and the main figures in README.md.
 
-The page is one HTML file without scripts that needs no other file: what is required and whether it
-holds, then each benchmark with its table and its picture. Nothing is measured; what the JSON files
-lack is said.
+The page is one HTML file without scripts that needs no other file: the limits and whether they
+hold, then each benchmark with its table and its picture. Nothing is measured. The page names the
+data that the JSON files lack.
 """
 
 import base64
@@ -41,15 +40,15 @@ _NOTE = (
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """What the report says about a file of benchmarks/."""
+    """The report's texts for a file of benchmarks/."""
 
     title: str
-    tool: str  # that writes it
+    tool: str  # writes it
     text: str = ""
     sides: dict = dataclasses.field(default_factory=dict)  # other names than those of _SIDES
 
 
-# By the file's stem, in the order of the report. A file that is not in here comes last.
+# By the file's stem, in the order of the report. A file that is not listed comes last.
 PAGES = {
     "latency": Page(
         "Late events among busy tasks",
@@ -107,7 +106,7 @@ PAGES = {
     "trace": Page("What a trace shows", "trace", "Which task ran when and why."),
 }
 
-# What README.md shows: (file, figure with what it is a part of).
+# The table in README.md: (file, full name of the figure).
 SUMMARY = (
     ("rp2", "Pin edge to resumed task, ten busy tasks — latest"),
     ("rp2", "100 ms stream timer, ten busy tasks — longest"),
@@ -187,7 +186,7 @@ def _order(stem):
 
 
 def lacks(report) -> list[str]:
-    """Return what a file has not of what the report is made of."""
+    """Return the data for the report that a file lacks."""
     lacking = [key for key in _RUN if key not in report]
     if not any("python" in key for key in report):
         lacking.append("the version of MicroPython or Python")
@@ -201,8 +200,8 @@ def lacks(report) -> list[str]:
 
 
 def figures(report) -> list[dict]:
-    """Return a file's figures, with None for what they lack, and each with "full name": with the
-    name of the figure that it is a part of."""
+    """Return a file's figures, with None for missing values. Each gets a "full name": its name
+    after that of the figure that it is a part of."""
     found, whole = [], ""
     for figure in report.get("figures", ()):
         name = figure.get("name") or "(a figure without a name)"
@@ -218,7 +217,7 @@ def _is_required(figure):
 
 
 def summary(reports) -> list[list[str]]:
-    """Return the rows of SUMMARY: what is measured, and the sides as text."""
+    """Return the rows of SUMMARY: the figure's name, and the sides as text."""
     found = {
         (stem, figure["full name"]): figure
         for stem, report in reports.items()
@@ -309,7 +308,7 @@ def _table(head, rows, kind=""):
 
 
 def _run(report):
-    # What a file says of its run: versions, machine, date.
+    # A file's data about its run: versions, machine, date.
     said = [
         f"{_CALLED.get(key, key)} {value}".strip()
         for key, value in report.items()
@@ -330,7 +329,7 @@ def _required(reports):
 
 
 def _value(figure):
-    # What the limits are for.
+    # The value that the limits are for.
     return figure["ratio"] if figure["limits are for"] == "ratio" else figure["ours"]
 
 

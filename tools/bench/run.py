@@ -17,7 +17,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 def measure(target, experiments, repeats, tell=lambda text: None) -> list[dict]:
     """Run the experiments on a started target; return their figures, as they go into the JSON.
 
-    tell: called with what comes next, before each script
+    tell: called with the name of the next script and its package, before each script
     """
     samples = defaultdict(list)  # (experiment, side, key) to the values of all repeats
     for _ in range(repeats):
@@ -41,7 +41,7 @@ def _of(figure, samples):
 
 
 def run(target, script, package, **args) -> dict:
-    """Run measure(package, **args) of a script in tools/bench/scripts; return what it returns."""
+    """Run measure(package, **args) of a script in tools/bench/scripts; return its result."""
     call = f"\nimport json\nprint(json.dumps(measure({package!r}, **{args!r})))\n"
     result = target.run(script_text(script, package) + call)
     if not result.ok:
@@ -55,13 +55,13 @@ def run(target, script, package, **args) -> dict:
 
 
 def script_text(script, package) -> str:
-    """Return a script of tools/bench/scripts, and what makes the package if it is PEER."""
+    """Return a script of tools/bench/scripts, with code that makes the package if it is PEER."""
     text, peer = ((SCRIPTS / f"{name}.py").read_text() for name in (script, PEER))
     return f"{text}\nexec({peer!r}, {{}})\n" if package == PEER else text
 
 
 def run_pair(target, script, package, sender=None, **args) -> dict:
-    """As run(), in two processes at once; return what both return.
+    """As run(), in two processes at once; return the results of both.
 
     sender: the target of the one that sends, if that is another
     """
@@ -73,7 +73,7 @@ def run_pair(target, script, package, sender=None, **args) -> dict:
 
 
 def _answers(events):
-    # From each edge of the pin that is driven to the next of the one that is watched, in us.
+    # The us from each edge of the driven pin to the next edge of the watched one.
     rising = [(us, what[:2]) for us, what, value in events if value]
     pairs = zip(rising, rising[1:], strict=False)
     return [out - at for (at, first), (out, then) in pairs if first == "in" and then == "pi"]

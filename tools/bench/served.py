@@ -122,7 +122,7 @@ def _requests(port, clients, requests):
     # By hand, since a client of the standard library takes more time than the server.
     took = []
     poll = select.epoll()
-    running = {}  # fileno to [socket, when its request was begun, what has been received]
+    running = {}  # fileno to [socket, when its request was begun, received bytes]
 
     def begin():
         it = socket.socket()

@@ -1,8 +1,8 @@
 """Measure payloads of 16 KB to 8 MB between two processes, by Link and by SharedLink, on CPython.
 
-A figure is the median time from publish() to the short answer that comes back, and the time a
-payload takes if they are sent as fast as the link takes them; Link and SharedLink take turns. The
-table goes to benchmarks/shared.json and docs/link.md.
+A figure is the median time from publish() until a short answer is back, or the time a payload
+takes if they are sent as fast as the link takes them. Link and SharedLink take turns. The table
+goes to benchmarks/shared.json and docs/link.md.
 """
 
 import datetime
@@ -24,7 +24,7 @@ from tools.show import number, replaced
 
 _PAGE = ROOT / "docs" / "link.md"
 _SIZES = [16, 32, 64, 128, 256, 1024, 8192]  # KB
-_FASTER = 256  # KB: from there on SharedLink has to be; at the default threshold both are even
+_FASTER = 256  # KB: SharedLink has to be faster from here; at the default threshold both are even
 _LOOPS = ("asyncio", "uvloop")
 _HOW = ("Link", "SharedLink")
 _WAYS = {"back": "and an answer back", "on": "one after the other"}

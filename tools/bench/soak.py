@@ -1,7 +1,7 @@
-"""Let an echo server on the unix port serve clients that behave badly, and see what it leaves.
+"""Let an echo server on the unix port serve clients that behave badly, and check its memory.
 
 The clients connect and go, stall, close half, reset, or fall silent. Each time that the server has
-no connection left it tells what is allocated: that must not grow.
+no connection left it prints the allocated bytes: these must not grow.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tools.targets.child import free_port
 _SCRIPT = Path(__file__).with_name("scripts") / "soak.py"
 _IDLE_MS = 1000  # after that the server aborts
 _ROUNDS = 8  # of clients, at least
-_GROWTH = 1000  # bytes: less than what a leak of one object a connection comes to
+_GROWTH = 1000  # bytes: less than a leak of one object a connection
 
 
 def add_arguments(parser):
@@ -44,13 +44,13 @@ def main(args):
 
 
 def missed(report):
-    """Return the names of what should not be, or not be as much."""
+    """Return the names of the counts that are over their limit."""
     none = ("wrong", "lost twice", "reported", "streams left", "tasks left", "descriptors left")
     return [key for key in none if report[key]] + ["growth"] * (report["growth"] > _GROWTH)
 
 
 def soak(seconds):
-    """Return what the server counts, "growth" (bytes), and "wrong": what clients missed."""
+    """Return the server's counts, "growth" (bytes), and "wrong": errors that clients found."""
     port = free_port()
     call = f"measure('asyncio_alt', port={port}, idle_ms={_IDLE_MS})"
     script = f"{_SCRIPT.read_text()}\nimport json\nprint(json.dumps({call}))\n"
@@ -85,7 +85,7 @@ def soak(seconds):
     return report
 
 
-# The clients. Each gets a number to vary by.
+# The clients. Each gets a number that varies its behaviour.
 
 
 def _connect(port):

@@ -1,10 +1,10 @@
 """Measure asyncio_alt beside stock asyncio, on real MicroPython.
 
-Both run the same scripts (tools/bench/scripts), in turn; a figure is the median of all repeats, or
-what its name says. Where it matters, so does peterhinch's design, reproduced on stock asyncio. The
-figures go to benchmarks/TARGET.json, with a picture beside them; those of the first two go into
-the table of docs/figures.md, all into the page of bench report. A figure is "missed" if it is
-worse than what this project requires.
+Both run the same scripts (tools/bench/scripts), in turn; a figure is the median of all repeats,
+unless its name says otherwise. Where it matters, peterhinch's design runs them too, reproduced on
+stock asyncio. The figures go to benchmarks/TARGET.json, with a picture beside them; those of the
+first two go into the table of docs/figures.md, all into the page of bench report. A figure is
+"missed" if it is worse than this project's limit.
 """
 
 import datetime
@@ -130,7 +130,7 @@ def alike(console, repeats):
 
 
 def _flash(console):
-    # A list of one figure; of none if stock's source cannot be had.
+    # A list of one figure; empty if stock's source cannot be had.
     try:
         tree = source.tree(None)
     except Unavailable as error:

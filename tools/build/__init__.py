@@ -1,1 +1,1 @@
-"""Builds: what is fetched for that, firmware, .mpy files, an index for mip, a release."""
+"""Builds: fetched sources and packages, firmware, .mpy files, an index for mip, a release."""

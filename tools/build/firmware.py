@@ -1,7 +1,7 @@
 """Build MicroPython firmware with asyncio_alt frozen in, beside stock asyncio or in its place.
 
 Builds are kept in a cache of the user's, and brought up to date in seconds when only Python files
-have changed; the MicroPython source is not written to. The READMEs in ports/ say what is built,
+have changed; the MicroPython source is not written to. The READMEs in ports/ describe the builds,
 and how to build by hand for a board of your own.
 """
 
@@ -20,13 +20,13 @@ from tools import Problem, Unavailable, WrongArgument
 from tools.bootstrap import ROOT
 from tools.build import source
 
-# Debian's packages of what MicroPython has as submodules, for a source without these.
+# Debian's packages of MicroPython's submodules, for a source without these.
 _PICO_SDK = ("pico-sdk-source", "2.1.1-1")
 _TINYUSB = ("tinyusb-source", "0.18.0+dfsg-1")
 
 _FIRMWARE = {"unix": "micropython", "qemu": "firmware.elf", "rp2": "firmware.bin"}
 
-# What each port is built with, and the Debian packages to install if it is missing.
+# The programs that build each port, and the Debian packages to install if they are missing.
 _MAKE = {"make": "make", "gcc": "gcc"}
 _ARM = {"arm-none-eabi-gcc": "gcc-arm-none-eabi libnewlib-arm-none-eabi"}
 _PROGRAMS = {
@@ -43,7 +43,7 @@ _PROGRAMS = {
 
 
 def add_arguments(parser):
-    parser.add_argument("port", choices=_FIRMWARE, help="what to build for")
+    parser.add_argument("port", choices=_FIRMWARE, help="the port to build for")
     parser.add_argument(
         "--micropython-src",
         metavar="PATH",
@@ -67,7 +67,7 @@ def add_arguments(parser):
         dest="output",
         type=arguments.file,
         metavar="FILE",
-        help="copy the firmware there (rp2: what FILE ends with, .uf2, .bin or .elf)",
+        help="copy the firmware there (rp2: the end of FILE tells the format: .uf2, .bin or .elf)",
     )
 
 
@@ -118,7 +118,7 @@ def build(
 
     variant = ["as-asyncio"] * as_asyncio + ["stock"] * stock + ["no-c-tasks"] * (not c_tasks)
     variant += [f"heap-{heap}"] if heap else []
-    # The source and the checkout are in its name: make would rebuild all for another path of them.
+    # Its name has the source and the checkout: make would rebuild all for another path of them.
     folder = _folder(port, *variant, _hash(f"{tree} {__file__}".encode())[:8])
     with _locked(folder):
         mpy_cross = _mpy_cross(tree)
@@ -143,7 +143,7 @@ def build(
 
 def _unix(tree, folder, manifest, c_tasks, heap):
     command = ["make", *_JOBS, "-C", tree / "ports" / "unix", f"BUILD={folder}"]
-    # Without what takes a library that Debian's source lacks, or the machine may lack.
+    # Without parts that take a library that Debian's source lacks, or the machine may lack.
     command += ["VARIANT=standard", "MICROPY_PY_SSL=0", "MICROPY_PY_BTREE=0", "MICROPY_PY_FFI=0"]
     command += [] if c_tasks else ["CFLAGS_EXTRA=-DMICROPY_PY_ASYNCIO=0"]
     return [[*command, f"FROZEN_MANIFEST={manifest}"]]
@@ -193,7 +193,7 @@ def _mpy_cross(tree):
 
 
 def _run(name, folder, commands, **variables):
-    """Run the commands of a build one after the other; say what is built and how long it took."""
+    """Run the commands of a build one after the other; print its name and how long it took."""
     begin = time.monotonic()
     # Python would leave __pycache__ in the source.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **variables}
@@ -223,13 +223,13 @@ def _locked(folder):
 
 
 def _contents(folder, pattern):
-    """Return what is in the files of a folder, and their names, as one string of bytes."""
+    """Return the names and the contents of a folder's files as one string of bytes."""
     files = sorted(path for path in folder.rglob(pattern) if path.is_file())
     return b"".join(b"%a %b" % (str(path), path.read_bytes()) for path in files)
 
 
 def _changed(stamp, contents):
-    """Tell whether the contents are others than at the last call with this stamp file."""
+    """Tell whether the contents have changed since the last call with this stamp file."""
     new = _hash(contents)
     if stamp.exists() and stamp.read_text() == new:
         return False

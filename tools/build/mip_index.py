@@ -1,14 +1,14 @@
 """Write a package index for mip: asyncio_alt compiled to .mpy files, and as source.
 
-Any web server that serves plain files can serve DIR. With URL for where it does,
+Any web server that serves plain files can serve DIR. If URL is its address,
 
     mpremote mip install --index URL asyncio_alt        installs from a PC,
     mip.install("asyncio_alt", index="URL")             on a board with a network,
     micropython -m mip install --index URL asyncio_alt  for the unix port.
 
-The optional parts are packages of their own, such as asyncio_alt-idle, which bring asyncio_alt
-along. An index of an earlier version may be in DIR already: both versions can be installed then,
-and without a version the new one is.
+The optional parts are packages of their own, such as asyncio_alt-idle, which install asyncio_alt
+too. An index of an earlier version may be in DIR already: then both versions can be installed, and
+mip takes the new one if no version is given.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from tools.bootstrap import ROOT
 from tools.build.mpy import compiled
 
 _NAME = "asyncio_alt"
-_NEEDS = {  # what a part takes beside asyncio_alt
+_NEEDS = {  # packages that a part needs beside asyncio_alt
     "link": (f"{_NAME}-protocol", f"{_NAME}-pubsub"),
     "mqtt": (f"{_NAME}-pubsub",),
 }
@@ -74,7 +74,7 @@ def _write_package(folder, package_name, description, deps):
 
 
 def _add_file(folder, content):
-    """Add a file under the first 8 hex digits of its hash, which mip finds it by; return them."""
+    """Add a file under the first 8 hex digits of its hash, as mip looks for it; return them."""
     name = hashlib.sha256(content).hexdigest()[:8]
     _write(folder / "file" / name[:2] / name, content)
     return name

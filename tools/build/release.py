@@ -1,4 +1,4 @@
-"""Check that all that tells of the package agrees, and build what a release consists of.
+"""Check that all files that describe the package agree, and build the files of a release.
 
 Into DIR go the index for mip (mip/), the wheel and the sdist, firmware for the Pico with
 asyncio_alt beside asyncio and in its place, and SHA256SUMS, for `sha256sum --check SHA256SUMS`.
@@ -29,9 +29,9 @@ def add_arguments(parser):
         type=arguments.folder,
         default=ROOT / "dist",
         metavar="DIR",
-        help="where to build; what an earlier release has left there is deleted (default: dist)",
+        help="where to build; files of an earlier release there are deleted (default: dist)",
     )
-    parser.add_argument("--tag", help="what the release is tagged with: v and the version")
+    parser.add_argument("--tag", help="the tag of the release: v and the version")
     parser.add_argument("--no-firmware", action="store_true", help="build no firmware")
 
 
@@ -49,7 +49,7 @@ def main(args):
     return 0
 
 
-# The checks: each returns what is wrong, a line each, which names both places.
+# The checks: each returns a line for each error, which names both places.
 
 
 def check(root: Path = ROOT) -> list[str]:
@@ -101,7 +101,7 @@ def _listed(root, packages):
             module = os.path.normpath((package.parent / url).relative_to(root))
             if target != module:
                 yield f"{name} installs {module} as {target}"
-            # Parts share modules; the package itself has them alone.
+            # Parts may share modules; those of the package itself are in no part.
             if str(listed.get(module)) == "package.json":
                 yield f"{module} is in both {listed[module]} and {name}"
             listed.setdefault(module, name)
@@ -130,7 +130,7 @@ def _is_task(module):
 
 
 class _Options:
-    """What a manifest knows as `options`."""
+    """The object `options` in a manifest."""
 
     def __init__(self, given):
         self.given = given
@@ -140,7 +140,8 @@ class _Options:
 
 
 def _evaluated(root, **options):
-    # What manifest.py freezes, without MicroPython's source, whose makemanifest.py does the same.
+    # The files that manifest.py freezes. MicroPython's makemanifest.py does the same, but needs
+    # its source.
     frozen = set()
     here = os.getcwd()
     os.chdir(root)
@@ -159,11 +160,11 @@ def _evaluated(root, **options):
     return frozen
 
 
-# What is built
+# The build
 
 
 def build(folder: Path, with_firmware: bool = True):
-    """Build the release's files in a folder, which has to be empty, or to be of an earlier one."""
+    """Build the release's files in a folder, which must be empty or hold an earlier release."""
     if (folder / _SUMS).exists():
         shutil.rmtree(folder)
     elif folder.exists() and any(folder.iterdir()):

@@ -1,9 +1,9 @@
 """Get MicroPython's source, and the packages that building firmware needs, from Debian's archive;
-and what tests need of PyPI and npm beside .venv.
+and the packages that tests need from PyPI and npm beside .venv.
 
 A path given by the user or in $MICROPYTHON_SRC always wins. Otherwise apt fetches a pinned version
-once, through the machine's own entries for Debian's archive, into a cache of the user's: the
-machine's package lists stay as they are, and nobody needs to be root.
+once, through the machine's own entries for Debian's archive, into a cache of the user's. The
+machine's package lists stay as they are, and you need not be root.
 """
 
 import os
@@ -22,7 +22,7 @@ SUITE = "trixie"  # the Debian release that holds the pinned versions
 
 
 def cache() -> Path:
-    """Return the folder in the user's cache for what is fetched and built."""
+    """Return the folder in the user's cache for downloads and builds."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asyncio_alt"
 
 
@@ -30,7 +30,7 @@ def tree(path: str | None = None) -> Path:
     """Return the root of an unpacked MicroPython source.
 
     path: a checkout to use; None takes $MICROPYTHON_SRC, else the cached copy, else a fetched one.
-    Raises Problem if the path is no MicroPython source, Unavailable if none can be had.
+    Raises Problem if the path is not a MicroPython source, Unavailable if there is no source.
     """
     given = path or os.environ.get("MICROPYTHON_SRC")
     if given:
@@ -45,7 +45,7 @@ def tree(path: str | None = None) -> Path:
         root = debian_source("micropython", MICROPYTHON_VERSION)
     except Unavailable as e:
         raise Unavailable(f"{e}; set $MICROPYTHON_SRC to a MicroPython checkout") from None
-    # Debian leaves the submodules out; of this one the makefiles only ask whether a file is there.
+    # Debian leaves the submodules out; for this one the makefiles only check that a file exists.
     readme = root / "lib" / "micropython-lib" / "README.md"
     readme.parent.mkdir(exist_ok=True)
     readme.touch()
@@ -76,22 +76,24 @@ def package(name: str, version: str) -> Path:
 
 
 def from_pypi(name: str, version: str) -> Path:
-    """Return the folder with a package of PyPI, without what that requires."""
+    """Return the folder with a package of PyPI, without the packages that it requires."""
     pip = [sys.executable, "-m", "pip", "install", "--target=.", "--no-deps"]
     return fetched(name, version, [*pip, f"{name}=={version}"])
 
 
 def sources_from_pypi(name: str, version: str) -> Path:
-    """Return the folder with the source distribution of a package of PyPI, its tests among it."""
+    """Return the folder with the source distribution of a package of PyPI, with its tests."""
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary=:all:"]
     folder = fetched(f"{name}-source", version, [*pip, f"{name}=={version}"], unpack=True)
     return folder / f"{name}-{version}"
 
 
 def fetched(name: str, version: str, command: list[str], unpack: bool = False) -> Path:
-    """Return the cached folder that a package client installs a package into, with a command that
-    is run in it. unpack: the archive, which the command leaves there. Raises Unavailable if it
-    fails."""
+    """Return the cached folder into which a package client has installed a package.
+
+    command: installs it, run in that folder; unpack: it leaves an archive there, to be unpacked
+    Raises Unavailable if it fails.
+    """
     folder = cache() / f"{name}-{version}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +155,7 @@ def _apt_download(what, verb, entries, scratch, fetched):
         'APT::Update::Error-Mode "any";\n'
     )
     apt = ["apt-get", "-c", scratch / "apt.conf", "-q"]
-    # An entry out of reach fails the update, yet another may serve: the download decides.
+    # An entry out of reach fails the update, but another one may serve: the download decides.
     failed_update = _complaint([*apt, "update"])
     failed = _complaint([*apt, *verb, what], cwd=fetched)
     if failed:
@@ -203,7 +205,7 @@ def _one_line_entries(text):
 
 
 def _complaint(command, cwd=None):
-    """Run an apt-get command quietly; return what it says went wrong, None if nothing did."""
+    """Run an apt-get command quietly; return its error message, None if it succeeded."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if not done.returncode:
         return None

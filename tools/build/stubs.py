@@ -16,7 +16,7 @@ from tools.build.mpy import modules
 
 _NAME = "asyncio_alt"
 _TYPINGS = ROOT / "tools" / "typings"
-# Modules without a stub, as they are no part of the interface.
+# Modules without a stub, as they are not part of the interface.
 _PRIVATE = {
     "address",
     "cancel",
@@ -31,8 +31,8 @@ _PRIVATE = {
     "wake_unix",
 }
 
-# Prints what modules have: for each name, also those asked for, its type's name, None if it is not
-# there. For a class it is a dict of the same.
+# Prints the names in modules, and those asked for, each with the name of its type, None if it is
+# not there. For a class this is a dict of the same form.
 _DEVICE = """
 import json
 from asyncio_alt.lazy import _NAMES
@@ -46,7 +46,7 @@ def has(obj, names):
             found[name] = None
             continue
         found[name] = type(value).__name__
-        if name == "Task":  # in C: its objects tell what it has
+        if name == "Task":  # in C: its objects tell its attributes
             found[name] = {n: "" for n in dir(value(coro(), {}))}
         elif isinstance(value, type):
             found[name] = {n: type(v).__name__ for n, v in value.__dict__.items()}
@@ -64,7 +64,7 @@ async def coro():
     pass
 """
 
-# Methods with underscores ahead that are shown, and what they are called in a stub.
+# Methods with underscores ahead that are shown, and their names in a stub.
 _SPECIAL = {n: n for n in ("__init__", "__call__", "__enter__", "__aenter__", "__exit__")}
 _SPECIAL |= {n: n for n in ("__aexit__", "__aiter__", "__anext__", "__await__")}
 _SPECIAL["__iter__"] = "__await__"
@@ -74,7 +74,7 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
-    """Return what is otherwise in the stubs than in the package, a line each."""
+    """Return the differences between the stubs and the package, a line each."""
     stubs = typings / package.name
     paths = {}  # name of a module to its source and its stub
     wrong = []
@@ -101,7 +101,7 @@ def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
 
 
 def _names(path):
-    """Return what a module's source, or its stub, has: names to the nodes that bind them."""
+    """Return the names of a module's source, or of its stub, to the nodes that bind them."""
     names = {}
     for node in _flat(ast.parse(path.read_text("utf-8")).body):
         if isinstance(node, ast.ImportFrom) and node.module == "pc.here":
@@ -111,7 +111,7 @@ def _names(path):
             origin = _names(origin)
             for alias in node.names:
                 name = alias.asname or alias.name
-                if alias.name == "*":  # what it defines is looked at there
+                if alias.name == "*":  # its names are checked in their own module
                     names |= {
                         n: it if path.suffix == ".pyi" or isinstance(it, _IMPORTS) else None
                         for n, it in origin.items()
@@ -122,7 +122,7 @@ def _names(path):
                 elif path.suffix == ".py":
                     names[name] = node
         elif isinstance(node, _IMPORTS):
-            if path.suffix == ".py":  # in a stub they are not for others
+            if path.suffix == ".py":  # in a stub, imports are not for others
                 names |= {alias.asname or alias.name.split(".")[0]: node for alias in node.names}
         else:
             _bind(node, names)
@@ -163,8 +163,8 @@ def _members(node):
 def _differences(source, stub, found):
     """Yield how a stub differs, a line each; all arguments have names of one scope.
 
-    source, stub: to their nodes
-    found: to what they are on the device, as _DEVICE prints it
+    source, stub: names to their nodes
+    found: names to their types on the device, as _DEVICE prints them
     """
     for name in sorted({*stub, *found}):
         node, there, kind = stub.get(name), source.get(name), found.get(name)
@@ -173,7 +173,7 @@ def _differences(source, stub, found):
             if not (hidden or kind == "module" or isinstance(there, _IMPORTS)):
                 yield f"{name} is not in the stub"
         elif kind is None and not isinstance(there, ast.Attribute):
-            if not name.startswith("_"):  # a type of the stub's own
+            if not name.startswith("_"):  # the stub's own type
                 yield f"{name} is in the stub alone"
         elif isinstance(node, ast.ClassDef):
             if not isinstance(kind, dict):
@@ -182,7 +182,7 @@ def _differences(source, stub, found):
                 members = {_SPECIAL.get(n, n): k for n, k in kind.items()}
                 shown = _members(node)
                 if name.startswith("_") and "__init__" not in shown:
-                    members.pop("__init__", None)  # not for others to make
+                    members.pop("__init__", None)  # only the package makes its objects
                 for line in _differences(_members(there), shown, members):
                     yield f"{name}.{line}"
         elif isinstance(node, _FUNCTIONS) and isinstance(there, _FUNCTIONS):
@@ -194,7 +194,7 @@ def _differences(source, stub, found):
 
 
 def _signature(node, other=None):
-    # The arguments as text, without annotations; a default of `...` is taken from the other.
+    # The arguments as text, without annotations; for `...` the other side's default is taken.
     arguments = copy.deepcopy(node.args)
     for it in ast.walk(arguments):
         if isinstance(it, ast.arg):

@@ -1,17 +1,17 @@
-"""Places where MicroPython runs a script: what they have in common."""
+"""Targets, the places where MicroPython runs a script: their common part."""
 
 import argparse
 import re
 from dataclasses import dataclass
 
-# What a target may have, as named by a test's @needs(...).
+# The features that a target may have, as named by a test's @needs(...).
 FEATURES = {
     "c-tasks": "the C module _asyncio",
     "emu": "pins and UARTs driven by the emulator around it",
     "files": "a file system that can be written to",
     "hwirq": "the module hwirq of ports/qemu",
     "lightsleep": "machine.lightsleep",
-    "pc": "the speed and the memory of a PC, for what is the same on every target",
+    "pc": "the speed and the memory of a PC, for a test that is the same on every target",
     "pin-irq": "interrupts, hard or soft, from machine.Pin or its like",
     "schedule": "micropython.schedule",
     "sockets": "the socket module, and a network with at least 127.0.0.1",
@@ -22,10 +22,10 @@ FEATURES = {
 
 NAMES = ("unix", "qemu", "rp2")  # those that need no hardware
 
-KEPT = 16 << 20  # bytes of its output that are kept at least, the newest, where that is told
-_LINE = 1 << 20  # bytes: what has no end by then is told in pieces
+KEPT = 16 << 20  # at least so many bytes of output are kept, the newest, if it goes to told
+_LINE = 1 << 20  # bytes: a longer line goes to told in pieces
 
-PATIENCE = 10  # seconds to wait for an emulator to have one second of the processor's time
+PATIENCE = 10  # seconds that an emulator may take to get one second of the processor's time
 
 WANTED = ", ".join(NAMES) + ", all of these, or device=PORT for a board on a port of mpremote's"
 
@@ -33,7 +33,7 @@ WANTED = ", ".join(NAMES) + ", all of these, or device=PORT for a board on a por
 # module cannot be taken away, but sys.modules is looked at first, and `sys` has no Task to import.
 HIDE_C_TASKS = "import sys\nsys.modules['_asyncio'] = sys\n"
 
-# A script that prints the features that it finds; "emu" is not for it to see.
+# A script that prints the features that it finds; it cannot see "emu".
 PROBE = """
 import sys
 def has(module, name=None, sub=None):
@@ -67,8 +67,8 @@ for feature, have in (
 class Result:
     """How one script ended."""
 
-    out: str  # what it printed
-    err: str  # the traceback it ended with, and whatever else went to stderr
+    out: str  # its output
+    err: str  # the traceback it ended with, and all else that went to stderr
     ok: bool  # it ran to its end, without an exception and in time
     seconds: float  # how long it took, on the PC's clock
     timed_out: bool  # it was stopped because its time was over
@@ -91,7 +91,7 @@ class Target:
         """Run a script, for at most `timeout` seconds.
 
         told: called with each line (str) that it prints, as it comes, a very long one in pieces;
-        then a Result has the newest output only, if there is much
+        then the Result of a long output has only the newest part
         """
         raise NotImplementedError
 
@@ -123,21 +123,21 @@ class Lines:
             self.end()
 
     def end(self):
-        """Tell of what has no line end."""
+        """Pass on the rest, which has no line end."""
         rest, self._rest = self._rest, bytearray()
         if rest:
             self._told(rest.decode(errors="replace"))
 
 
 def keep(kept: bytearray, data: bytes):
-    """Add data, and drop the oldest of what is more than KEPT, now and then."""
+    """Add data; now and then drop the oldest bytes, down to KEPT."""
     kept += data
     if len(kept) > 2 * KEPT:
         del kept[:-KEPT]
 
 
 def wanted(text: str) -> str:
-    """Return what an option --target was given, for argparse, which this tells if it is none."""
+    """Return the text of an option --target; raise argparse's error if it is invalid."""
     port = re.fullmatch("device=socket://.*:([^:]*)", text)
     if port and not (re.fullmatch("[0-9]{1,5}", port[1]) and 0 < int(port[1]) < 65536):
         raise argparse.ArgumentTypeError(f"{text!r} has an invalid port: 1 to 65535")

@@ -18,14 +18,14 @@ from tools.targets import Lines, keep
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 # Seconds that a wait may take: Ctrl-C that comes just before a wait is noticed after it.
 SLICE = 0.2
-_AHEAD = 100  # pieces of output that wait to be told; then what prints has to wait, too
+_AHEAD = 100  # pieces of output that wait for told; at the limit the process has to wait, too
 _libc = ctypes.CDLL(None)
 _running = set()
-_over = False  # nothing is to be started any more
+_over = False  # no process may start any more
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 where nobody listens, and which Linux gives to nobody who
+    """Return a port of 127.0.0.1 where nobody listens. Linux gives it to no socket that
     connects."""
     while True:
         port = random.randrange(20000, 30000)
@@ -38,8 +38,8 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def running(command, **options):
-    """Run a command with pipes for its input, output and errors; at the end kill it and what it
-    has started. The options are subprocess.Popen's. Raises Problem if it cannot be started."""
+    """Run a command with pipes for its input, output and errors; at the end kill it and all that
+    it has started. The options are subprocess.Popen's. Raises Problem if it cannot be started."""
     try:
         process = subprocess.Popen(
             command,
@@ -67,8 +67,8 @@ def converse(process, data, timeout, told):
     """Send data to a process of running(); call told(line) with each line (str) that it prints, to
     either output, as it comes. It is killed after `timeout` seconds.
 
-    Returns what it has printed to its output and as errors (bytes, the newest if it is much), and
-    whether it was killed.
+    Returns its output and its errors (bytes, only the newest if there are many), and whether it
+    was killed.
     """
     pieces = queue.Queue(_AHEAD)
     over = False
@@ -128,14 +128,14 @@ def kill_all():
 
 
 def kill(process):
-    """Kill a process that running() has started, and what it has started."""
+    """Kill a process that running() has started, and all that it has started itself."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _detach():
-    # In a process group of its own Ctrl-C does not reach it: we end it in our own time. It stays
-    # in the session, which on Linux is what niceness counts in.
+    # In a process group of its own, Ctrl-C does not reach it: we end it in our own time. It stays
+    # in the session, as Linux counts niceness within a session.
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored, if a shell has us in the background
     if sys.platform == "linux":

@@ -1,7 +1,7 @@
-"""A real board, over a serial port or what mpremote takes in place of one.
+"""A real board, over a serial port or anything that mpremote takes in place of one.
 
-The board runs what is installed on it, not the files of this repository: install the package with
-`mpremote mip install` or in its firmware, and again after each change.
+The board runs the package that is installed on it, not the files of this repository: install it
+with `mpremote mip install` or in its firmware, and again after each change.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ _RESTART = 30  # seconds that a soft reset may take
 class Device(Target):
     """The board on `port`, such as /dev/ttyACM0 or socket://127.0.0.1:5000.
 
-    A script that hangs is stopped by Ctrl-C. A board that does not react to that needs a hand.
-    With `resume`, scripts run in the interpreter as it is: a program is interrupted, and what it
-    has made is there.
+    A script that hangs is stopped by Ctrl-C. If a board does not react to that, reset it by hand.
+    With `resume`, scripts run in the interpreter as it is: a running program is interrupted, and
+    its objects are still there.
     """
 
     name = "device"
@@ -38,7 +38,7 @@ class Device(Target):
             self._board = SerialTransport(self.port)
         except (TransportError, OSError) as error:
             raise Problem(f"{self.port}: {escaped(error)}") from None
-        except Exception as error:  # of pyserial and termios, for what is no serial port
+        except Exception as error:  # of pyserial and termios, for an invalid serial port
             raise Problem(f"{self.port}: {type(error).__name__}: {escaped(error)}") from None
         if self.resume:
             return
@@ -69,11 +69,11 @@ class Device(Target):
         return Result(out, err, ok, time.monotonic() - begin, timed_out)
 
     def stop(self):
-        with contextlib.suppress(OSError, TransportError, termios.error):  # it may be gone
+        with contextlib.suppress(OSError, TransportError, termios.error):  # the board may be gone
             self._board.close()
 
     def _read(self, end, told=None):
-        """Read up to the next Ctrl-D, or what comes before the end, and tell told of it."""
+        """Read up to the next Ctrl-D, or until the end; pass the bytes to told."""
         data = bytearray()
         while not data.endswith(b"\4") and time.monotonic() < end:
             if self._board.serial.in_waiting:

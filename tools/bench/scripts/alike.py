@@ -1,4 +1,4 @@
-# What a collection, the heap in use and a small web request take, once a server runs.
+# The cost of a collection, the heap in use and the time of a small web request, with a server.
 
 import gc
 import time

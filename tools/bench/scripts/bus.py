@@ -1,11 +1,11 @@
-# How long two buses stand still, in % of the time, the worse of the two. A transfer takes 2 ms and
-# ends in a hard interrupt; the bus's task starts the next one, among ten tasks of 1 ms each.
+# How long two buses stand still, in % of the time: the worse of the two. A transfer takes 2 ms and
+# ends in a hard interrupt. The bus's task starts the next one, among ten tasks of 1 ms each.
 
 import time
 
 from machine import PWM, Pin, mem32
 
-# A transfer is a timer that runs: a PWM slice, whose output rises when its counter wraps.
+# A transfer is a running timer: a PWM slice. Its output rises when its counter wraps.
 _TRANSFER_US = 2000
 _PINS = 2, 4
 _PWM = 0x40050000

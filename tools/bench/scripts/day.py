@@ -1,5 +1,5 @@
 # Messages of mixed sizes through a broker to all kinds of subscribers, or through a broker, a link
-# to another one and back, and what they leave of the heap.
+# to another one and back. Measures the heap before and after them.
 
 import gc
 from array import array
@@ -7,13 +7,13 @@ from array import array
 TOPICS = ["room/%d/temperature" % n for n in range(7)] + ["room/door", "log"]
 WARM_UP = 600  # messages before the day
 
-# As the manual advises: what lives on stays close together, instead of anywhere in the heap.
+# As the manual advises: objects that live on stay close together, not anywhere in the heap.
 gc.threshold(16384)
 
 
 def mixed():
     # Topics and payloads, the same ones each time: numbers, and 100 to 1000 bytes. The last ones
-    # of each 60 are numbers: whoever holds on to the last message holds no memory.
+    # of each 60 are numbers: to keep the last message takes no memory.
     some = 1
     n = 0
     while True:
@@ -27,7 +27,7 @@ def mixed():
 
 
 def largest():
-    # The largest block that can be had, in bytes, to half a kilobyte.
+    # Returns the largest free block in bytes, to half a kilobyte.
     gc.collect()
     size = gc.mem_free()
     while True:
@@ -41,7 +41,7 @@ def largest():
 
 class Day:
     def __init__(self):
-        # Made before, so that to note something takes no heap.
+        # Made in advance, so that a note takes no heap.
         self.taken = array("i", [0] * 10)
         self.found = array("i", [1 << 30, 0] * 2)
 
@@ -52,8 +52,8 @@ class Day:
             self.taken[n // (of // 10) - 1] = gc.mem_alloc()
 
     def mark(self, i):
-        # It begins (i is 0), or is over (1). The best of several looks counts: what looks like the
-        # address of a message keeps it.
+        # The day begins (i is 0), or is over (1). The best of several looks counts: a value that
+        # looks like a message's address keeps the message.
         gc.collect()
         self.found[2 * i] = min(self.found[2 * i], gc.mem_alloc())
         self.found[2 * i + 1] = max(self.found[2 * i + 1], largest())
@@ -111,7 +111,7 @@ def with_broker(aio, messages):
 
 
 def with_link(aio, messages):
-    # Both ends of a serial line are here: what is written to the one is read from the other.
+    # Both ends of a serial line are here: one end reads the bytes that the other writes.
     import io
     import os
     import sys
@@ -179,7 +179,8 @@ def with_link(aio, messages):
                     await aio.sleep_ms(1)
                 await one.drain()
                 await other.drain()
-                # Ahead of the last seven: what waits after them is made anew, where there is room.
+                # Before the last seven: objects that wait after them are made anew, where there is
+                # room.
                 gc.collect()
                 if left == 0 and i > 0:
                     day.note(i, messages)

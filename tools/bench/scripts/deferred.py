@@ -1,11 +1,11 @@
 # The time of an echo request over TCP on 127.0.0.1, in us: with the transport as it is, which
-# writes at once, and with one whose writes wait for the poll.
+# writes at once, and with one that waits for the poll before it writes.
 
 import time
 
 
 def measure(package, repeats, size):
-    # package: asyncio_alt, or "asyncio" for the transport whose writes wait
+    # package: asyncio_alt, or "asyncio" for the transport that waits
     import asyncio_alt as aio
     import asyncio_alt.protocol as protocol
 

@@ -1,5 +1,5 @@
-# Rising edges on a pin, whose hard interrupt sets a flag; the task that waits for the flag writes
-# another pin. The emulator tells when both happened.
+# Rising edges on a pin. Its hard interrupt sets a flag; the task that waits for the flag writes
+# another pin. The emulator records both times.
 
 import time
 

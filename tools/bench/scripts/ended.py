@@ -1,5 +1,5 @@
-# How many tasks stay in memory after they have ended: of `count` that are made one in each pass
-# and sleep `ms`, so that they overlap. Told by the bytes that each of them has.
+# How many tasks stay in memory after they have ended. `count` tasks are made, one in each pass,
+# and sleep `ms`, so that they overlap. The bytes that each of them holds tell the number.
 
 import gc
 

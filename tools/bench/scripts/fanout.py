@@ -1,7 +1,7 @@
 # Publishes n messages to some consumers, one task each; while one of them is full the others may
-# run. With trio's channels, with a set of queues (agents), with asyncio_alt's broker, and with the
-# least that can be called one, which shows what is the interpreter's part; on CPython and
-# MicroPython. Prints how many arrived, and the seconds of processor time.
+# run. With trio's channels, with a set of queues (agents), with asyncio_alt's broker, and with a
+# minimal broker, which shows the interpreter's part; on CPython and MicroPython. Prints how many
+# messages arrived, and the seconds of processor time.
 
 import sys
 import time

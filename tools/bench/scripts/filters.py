@@ -23,7 +23,7 @@ def measure(package, counts, repeats=100):
             made += 1
         gc.collect()
         for _ in range(500):
-            [0]  # so that what is free is not looked for at the heap's beginning
+            [0]  # so that the search for free memory does not start at the heap's beginning
         for us, forget in ((first, True), (next_, False)):
             best = 1000000
             for _ in range(5):

@@ -1,5 +1,5 @@
-# From a flag that a thread sets while the loop sleeps to the resumed task, in us; and what a wait
-# for a flag allocates, in bytes.
+# The time from a flag that a thread sets while the loop sleeps to the resumed task, in us; and the
+# bytes that a wait for a flag allocates.
 
 import gc
 import random

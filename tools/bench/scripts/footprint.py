@@ -1,4 +1,4 @@
-# The heap that publish/subscribe takes: a list of what, and how many bytes.
+# The heap that publish/subscribe takes: a list of parts and their bytes.
 
 import gc
 
@@ -14,7 +14,7 @@ def measure(package):
         return (gc.mem_alloc() - before) // n
 
     kept = []
-    aio.Event  # what comes with it is no part of this
+    aio.Event  # loads modules that are not counted here
     modules = [
         ["modules broker, subscription, compat", taken(lambda: aio.pubsub.Broker)],
         ["module publisher", taken(lambda: aio.pubsub.Publisher)],

@@ -21,7 +21,7 @@ async def send_frame(writer, data):
 
 
 async def streams(frame, repeats, burst):
-    # The client sends `burst` frames and waits for as many; so `repeats` times.
+    # The client sends `burst` frames and waits for as many; it does so `repeats` times.
     async def serve(reader, writer):
         try:
             while True:

@@ -1,4 +1,4 @@
-# Heap that the package takes: imported, with what tasks that sleep need.
+# Heap that the package takes once imported, with the modules for tasks that sleep.
 
 import gc
 

@@ -1,5 +1,5 @@
-# A board for tools/hops.py, whose pins the emulator drives and watches: edges of one pin go to a
-# link over UART 1, commands that come from there to other pins.
+# A board for tools/bench/hops.py. The emulator drives and watches its pins: edges of one pin go to
+# a link over UART 1, commands from there go to other pins.
 
 import json
 

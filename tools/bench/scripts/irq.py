@@ -1,5 +1,5 @@
-# Rising edges on a pin, whose hard interrupt writes another pin: stock's is a plain handler, ours
-# runs the body of an interrupt block. The emulator tells when both happened.
+# Rising edges on a pin. Its hard interrupt writes another pin: stock's is a plain handler, ours
+# runs the body of an interrupt block. The emulator records both times.
 
 import time
 

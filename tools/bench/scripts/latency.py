@@ -16,7 +16,7 @@ def spin(us):
 
 
 def some_us():
-    # Less than a turn: so that events come at any moment of a turn.
+    # Less than a turn, so that events come at any moment of a turn.
     return random.randrange(_TURN_MS * 1000)
 
 
@@ -44,7 +44,7 @@ class Flag:
         import _thread
 
         self.flag = aio.ThreadSafeFlag()
-        self.at = None  # when it was set, in us; None: its task has heard
+        self.at = None  # when it was set, in us; None: its task has noticed
         _thread.start_new_thread(self._set, (repeats,))
 
     def _set(self, repeats):

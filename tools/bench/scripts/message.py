@@ -62,7 +62,7 @@ def measure(package, role, port, size, bursts, burst=1, how="stream"):
         def connection_made(self, transport):
             self.transport = transport
             self.view = memoryview(bytearray(8192))
-            self.end = 0  # of what has been received
+            self.end = 0  # of the received bytes
             if role == "send":
                 send_burst(transport.write)
 

@@ -1,4 +1,4 @@
-# What a pass of the loop (one task is taken and resumed) takes in us, and what it allocates.
+# The us that a pass of the loop (one task is taken and resumed) takes, and the bytes it allocates.
 
 import gc
 import time

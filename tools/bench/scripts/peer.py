@@ -36,7 +36,7 @@ def poll(self, ms):
 
 
 def sleep(self, ms):
-    # ms: until the next deadline, -1 if there is none (where his raises IndexError)
+    # ms: until the next deadline, -1 if there is no deadline (where his raises IndexError)
     while not poll(self, 0) and ms:
         part = _SLICE_MS if ms < 0 else min(ms, _SLICE_MS)
         lightsleep(part)

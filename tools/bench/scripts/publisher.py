@@ -1,5 +1,5 @@
-# What hands a value from a hard interrupt to the loop: how long it takes in the handler, in us.
-# isr.Publisher.put(); with stock, a flag that is set beside a value that is overwritten.
+# The time in a hard interrupt handler to hand a value to the loop, in us: isr.Publisher.put();
+# with stock, a flag that is set beside a value that is overwritten.
 
 import time
 

@@ -1,5 +1,5 @@
-# An echo server that aborts connections on which nothing comes. Prints what is allocated each time
-# that no connection is left, in bytes, and at the end returns what it has counted.
+# An echo server that aborts connections on which nothing comes. Prints the allocated bytes each
+# time that no connection is left, and returns its counts at the end.
 
 import gc
 import socket
@@ -7,7 +7,7 @@ import time
 
 
 def measure(package, port, idle_ms):
-    # idle_ms: without data, before it aborts. It ends when somebody has sent "stop".
+    # idle_ms: without data, before it aborts. It ends when a client has sent "stop".
     aio = __import__(package)
     core = aio.core
     made = []  # the protocols that have a connection

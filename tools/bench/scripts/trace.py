@@ -1,4 +1,5 @@
-# What the trace adds to a pass of the loop: while it is on, and once it was on. Stock has none.
+# The time that the trace adds to a pass of the loop: while it is on, and after it was on.
+# Stock has no trace.
 
 import time
 
