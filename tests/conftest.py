@@ -3,9 +3,9 @@
 CPython reads those files, it never imports them. A test runs once for each variant of a target,
 such as "unix-py": the unix port with its tasks in Python.
 
-Those on the unix port run first, two at once, for most of their time is sleep. Tests of the PC's
-own (tests/host) may measure time: they run one after the other. The emulated tests, whose time is
-simulated, run meanwhile, as many at once as there are processors and with the least priority; they
+Tests on the unix port run first, two at once, as they sleep most of their time. Tests of the PC's
+own (tests/host) may measure time: they run one after the other. Emulated tests have simulated
+time: they run meanwhile, as many at once as there are processors and with the least priority, and
 are reported at the end.
 """
 
@@ -26,7 +26,7 @@ from tools.targets import child
 _ROOT = Path(__file__).resolve().parent.parent
 _HARNESS = (Path(__file__).parent / "device" / "harness.py").read_text()
 _POWER = (Path(__file__).parent / "device" / "power.py").read_text()
-_PASSED = "-- passed --"  # what harness.py prints last
+_PASSED = "-- passed --"  # harness.py prints it last
 _TIMEOUT = 20  # seconds for one test on a target of slowness 1
 _RUNNING = pytest.StashKey()
 
@@ -41,9 +41,9 @@ class Variant(NamedTuple):
     core: bool = False  # only the files of _CORE run
 
 
-# What depends on where tasks are implemented, and on little memory. The optional parts of the
-# package are used through these, and run once on each target, and where that is quick once more
-# with power mode.
+# Tests that depend on where tasks are implemented, or on little memory. The package's optional
+# parts are used through these. Their tests run once on each target, and once more with power mode
+# where that is quick.
 _CORE = """clock connect drain flags gather heap input install interrupts lock_event loop priority
 queue streams task threads wait_for""".split()
 
@@ -169,7 +169,7 @@ class Running:
     def stop(self):
         for pool in self._pool, self._unix:
             pool.shutdown(wait=False, cancel_futures=True)
-        child.kill_all()  # after Ctrl-C, else there is none
+        child.kill_all()  # after Ctrl-C; else no process runs
         for pool in self._pool, self._unix:
             pool.shutdown()
         for started in self._targets.values():
@@ -271,11 +271,11 @@ class DeviceTest(pytest.Item):
 
 
 class DeviceFailure(Exception):
-    """A device test failed; the arguments are what is known besides, and the Result."""
+    """A device test failed; the arguments are a text with more information, and the Result."""
 
 
 def _variants(config, file):
-    """Yield (target, name, Variant) of what --target and --task-py ask for in a file."""
+    """Yield (target, name, Variant) for a file, as --target and --task-py ask."""
     wanted = config.getoption("--target")
     target, _, port = wanted.partition("=")
     if port:

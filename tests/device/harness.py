@@ -1,13 +1,13 @@
-# What a device test may use, sent ahead of each: needs, raises, araises, free_port.
+# Helpers for device tests, sent ahead of each: needs, raises, araises, free_port.
 
 
 def needs(*features):
-    # Names what the target must have; read on the PC, which skips the test elsewhere.
+    # Names features that the target must have; the PC reads them, and skips the test elsewhere.
     return lambda test: test
 
 
 def raises(exc_type, fn, *args, match=None):
-    # Calls fn(*args), which must raise exc_type with `match` in its message, and returns that.
+    # Calls fn(*args), which must raise exc_type with `match` in its message; returns the error.
     try:
         fn(*args)
     except exc_type as exc:
@@ -16,7 +16,7 @@ def raises(exc_type, fn, *args, match=None):
 
 
 async def araises(exc_type, awaitable, match=None):
-    # The same for what is awaited.
+    # The same for an awaitable.
     try:
         await awaitable
     except exc_type as exc:
@@ -31,8 +31,8 @@ def _matched(exc, match):
 
 
 def free_port():
-    # A port of 127.0.0.1 that nobody has: others may run tests beside this one. Below those that
-    # Linux gives to who connects.
+    # A free port of 127.0.0.1: others may run tests beside this one. It is below the ports that
+    # Linux gives to sockets that connect.
     import os
     import socket
 

@@ -6,8 +6,8 @@ import time
 
 
 def near_wrap(ms):
-    # The package with tasks in Python and a clock that wraps in so many ms; None where the target
-    # has no task.py.
+    # Returns the package with tasks in Python and a clock that wraps in so many ms, None where the
+    # target has no task.py.
     sys.modules["_asyncio"] = sys
     try:
         import asyncio_alt

@@ -30,7 +30,7 @@ def connect():
 
 
 def descriptor():
-    # The number that the next socket gets: the same again if none is left open.
+    # The number that the next socket gets: the same again if no socket is left open.
     s = socket.socket()
     n = s.fileno()
     s.close()
@@ -43,7 +43,7 @@ async def passes(n):
 
 
 def quiet():
-    # Collects what is reported in place of printing it.
+    # Collects reports instead of printing them.
     reports = []
     asyncio.get_event_loop().set_exception_handler(
         lambda loop, context: reports.append(context["exception"])
@@ -140,7 +140,8 @@ async def fail_after_a_read(reader, writer):
 
 
 async def end_of(cb, send=b""):
-    # What a client gets from a server with this callback; twice, as the first must not stop it.
+    # A client of a server with this callback gets just the end; twice, as the first must not stop
+    # the server.
     async with await serve(cb):
         for _ in range(2):
             reader, writer = await connect()
@@ -446,7 +447,7 @@ def test_server_is_closed_once_run_has_ended():
 
 
 def fill():
-    # Takes all memory that is free; returns what holds it.
+    # Takes all free memory; returns the object that holds it.
     held = None
     for size in (65536, 4096, 512, 64, 16):
         try:

@@ -184,7 +184,7 @@ async def test_datagrams_that_the_socket_refuses_wait_within_bounds():
         t.sendto(b"%03d" % n)
         n += 1
     assert p.log == ["made", "pause"]
-    t.close()  # sends what is buffered
+    t.close()  # sends the buffered datagrams
     await passes()
     got = []
     r.setblocking(False)

@@ -9,7 +9,7 @@ from asyncio_alt import core
 
 
 class Pipe(io.IOBase):
-    # Takes what there is room for.
+    # Takes as many bytes as there is room for.
     def __init__(self, room):
         self.room = room
         self.sent = b""
@@ -197,7 +197,7 @@ async def test_write_by_reference_refuses_a_second_one():
     stream.write(buf, copy=False)
     assert raises(OSError, stream.write, b"x").errno == 16
     assert raises(OSError, stream.write, b"x", False).errno == 16
-    buf[3] = 52  # by reference: what is sent changes
+    buf[3] = 52  # by reference: this changes the bytes to send
     s.room = 100
     await stream.drain()
     stream.write(b"56", copy=False)

@@ -7,7 +7,7 @@ from asyncio_alt import core, create_task, sleep_ms
 
 
 class Reports:
-    """A context that collects what the exception handler is told."""
+    """A context that collects the exception handler's contexts."""
 
     def __enter__(self):
         self.told = []
@@ -161,7 +161,7 @@ def test_an_exception_of_main_ends_run_too():
 
 def test_a_second_ctrl_c_ends_at_once():
     class Again:
-        # A coroutine in whose turn the user presses Ctrl-C once more.
+        # During this coroutine's turn the user presses Ctrl-C once more.
         def send(self, _):
             core._push(core.cur_task, core.ticks_add(core.ticks(), 1))
 

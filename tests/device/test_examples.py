@@ -1,4 +1,4 @@
-# What MicroPython's documentation shows done with asyncio, written anew: blinking LEDs, an audio
+# The uses of asyncio in MicroPython's documentation, written anew: blinking LEDs, an audio
 # stream, messages by radio, a task for each interrupt, an endless loop.
 
 import io

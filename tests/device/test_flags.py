@@ -271,7 +271,7 @@ async def test_event_set_in_a_callback_scheduled_by_a_thread_is_noticed():
 async def test_fifty_waiting_flags_cost_a_pass_nothing():
     """Stock on unix: 1100 us a pass with a flag waiting, 2.5 us without."""
 
-    best = [10000000, 10000000]  # us: what else the PC does adds to some rounds, not to all
+    best = [10000000, 10000000]  # us: other work of the PC adds to some rounds, not to all
     for _ in range(15):
         for i, n in enumerate((0, 50)):
             tasks = [create_task(ThreadSafeFlag().wait()) for _ in range(n)]

@@ -7,7 +7,7 @@ from asyncio_alt import pubsub
 
 
 class Line(io.IOBase):
-    # What is written at one end is read at the other: `chunk` bytes at most, and no more than
+    # One end reads the bytes that the other end writes: `chunk` bytes at most, and no more than
     # there is room for.
     def __init__(self, chunk=10000, room=1000000):
         self.data = b""
@@ -55,7 +55,7 @@ def connected(line, cls=Frames, max_size=1024, lossy=False):
 
 
 def encoded(frames, lossy, max_size=1024):
-    # What the carrier gets.
+    # Returns the bytes that the carrier gets.
     line = Line()
     p = connected(line, Frames, max_size, lossy)
     for frame in frames:
@@ -73,7 +73,7 @@ async def until(condition):
 
 
 def quiet():
-    # Collects what is reported in place of printing it.
+    # Collects reports instead of printing them.
     reports = []
     asyncio.get_event_loop().set_exception_handler(
         lambda loop, context: reports.append(context["exception"])

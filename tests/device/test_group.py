@@ -33,7 +33,7 @@ async def fail_when_cancelled(exc):
 
 
 async def caught(coro):
-    # Returns what coro raises.
+    # Returns the exception that coro raises.
     try:
         await coro
     except (Exception, asyncio.CancelledError) as er:

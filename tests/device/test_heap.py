@@ -1,4 +1,4 @@
-# What must work with the heap locked, and must not use it up.
+# Code that must work with the heap locked, and must not use it up.
 
 import gc
 import io

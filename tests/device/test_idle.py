@@ -11,8 +11,8 @@ import asyncio_alt as asyncio
 from asyncio_alt import ThreadSafeFlag, core, create_task, sleep_ms
 
 if not hasattr(machine, "lightsleep"):
-    # Stands for it where there is none: an interrupt ends it, which here is a ring of the bell;
-    # and sometimes it ends early for no reason.
+    # Stands for lightsleep where it is missing: an interrupt ends it, which here is a ring of the
+    # bell; and sometimes it ends early for no reason.
     class Machine:
         n = 0
 
@@ -443,7 +443,7 @@ async def test_clock_may_wrap():
     assert 290 <= stats["asleep_ms"] + stats["awake_ms"] <= 350, stats
 
 
-# What ends it
+# Wake-ups
 
 
 @needs("threads", "sockets")
@@ -512,7 +512,7 @@ def test_callback_that_waits_to_be_called_prevents_it():
     assert time.ticks_diff(time.ticks_ms(), begin) < 5
     assert called == 1
     for _ in range(8):
-        pass  # what it has scheduled is called
+        pass  # the callback that it has scheduled runs
     idle._whole(50)
     assert time.ticks_diff(time.ticks_ms(), begin) >= 50
 
@@ -646,7 +646,7 @@ async def test_nothing_is_allocated_with_a_usb_host_or_a_timer():
 
 @needs("lightsleep")
 async def test_wifi_keeps_it_awake():
-    class Wlan:  # this board has none
+    class Wlan:  # this board has no WiFi
         up = False
 
         def active(self):

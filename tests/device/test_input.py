@@ -1,4 +1,4 @@
-# Bad input: an exception at the call that names what is wrong, and a loop that goes on.
+# Bad input: an exception at the call that names the error, and a loop that goes on.
 
 import io
 
@@ -7,7 +7,7 @@ from asyncio_alt import StreamReader, create_task, sleep_ms
 
 
 class Source(io.IOBase):
-    # A stream whose poll gives what `poll` returns.
+    # A stream; its poll gives the result of `poll`.
     def __init__(self, poll=lambda: 0):
         self.poll = poll
 
@@ -57,7 +57,7 @@ async def test_sleep_wants_a_number():
 
 
 async def test_negative_sleep_is_no_sleep():
-    # As in stock, whose own tests rely on it; but the others run meanwhile.
+    # As in stock, which relies on it in its tests; but the others run meanwhile.
     t = create_task(stuff())
     await sleep_ms(-1000000)
     await asyncio.sleep(-1)
@@ -67,7 +67,7 @@ async def test_negative_sleep_is_no_sleep():
 
 
 async def test_what_is_no_coroutine_cannot_be_a_task():
-    """Stock refuses what has no send() too."""
+    """Stock refuses objects without send(), too."""
     for bad in (5, None, stuff, "x", sleep_ms):
         raises(TypeError, create_task, bad, match="coroutine expected")
         raises(TypeError, asyncio.get_event_loop().create_task, bad, match="coroutine expected")

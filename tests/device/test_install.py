@@ -1,4 +1,4 @@
-# One asyncio in a program: install(), and what happens without it.
+# One asyncio in a program: install(), and programs without it.
 
 import sys
 import time
@@ -32,7 +32,7 @@ def test_after_install_every_spelling_means_this_package():
     assert Event is asyncio.event.Event is asyncio_alt.Event
     assert gather is asyncio_alt.gather and wait_for is asyncio_alt.wait_for
     assert Queue is asyncio_alt.Queue and sleep_ms is asyncio_alt.sleep_ms
-    # The modules that nobody has used are not loaded, and none is there twice.
+    # Unused modules are not loaded, and no module is there twice.
     names = [name for name in sys.modules if name.startswith("asyncio_alt.")]
     assert "asyncio_alt.lock" not in names and "asyncio_alt.stream" not in names
     modules = {id(m): m for m in sys.modules.values() if type(m) is type(sys)}
@@ -89,7 +89,7 @@ def test_install_is_refused_when_the_stock_package_has_a_task():
     raises(RuntimeError, asyncio_alt.run, coro, match="install()")
     raises(RuntimeError, asyncio_alt.get_event_loop().run_forever, match="install()")
     assert asyncio.run_until_complete(t) == 1
-    # Now it has none.
+    # Now it has no tasks.
     asyncio_alt.install()
 
 
@@ -157,7 +157,7 @@ def test_stock_names_in_our_loop_are_refused():
 
 
 async def work(package):
-    # Some of what a loop can do; returns 3.
+    # Uses some features of a loop; returns 3.
     event = package.Event()
 
     async def other():
@@ -278,7 +278,7 @@ def test_asyncio_imported_between_two_runs_is_ours():
 
 @needs("c-tasks")
 def test_stock_runs_before_ours():
-    # One after the other is no mixture: what stock has run has ended.
+    # One after the other is not a mixture: stock's tasks have ended.
     asyncio = stock()
     if not asyncio:
         return

@@ -28,7 +28,7 @@ def start(us, handler):
 
 
 def once(us, handler):
-    # Has handler(None) called by one hard interrupt.
+    # Has one hard interrupt call handler(None).
     def handle(_):
         nonlocal done
         if not done:
@@ -47,20 +47,20 @@ def once(us, handler):
 
 
 class Storm:
-    # Interrupts that set flags in turn, and what the tasks make of them. The counter is published
-    # before a flag is set, so a task that was woken finds in it all that is to be found.
+    # Interrupts that set flags in turn, and the tasks' counts of them. The counter is updated
+    # before a flag is set, so a task that was woken sees all interrupts in it.
     def __init__(self, us, n_flags):
         self.us = us
         self.flags = [ThreadSafeFlag() for _ in range(n_flags)]
         self.turn = 0  # of which flag it is
         self.count = array("i", [0] * n_flags)  # how often each was set
-        self.seen = array("i", [0] * n_flags)  # what its task has seen of that
+        self.seen = array("i", [0] * n_flags)  # how many of these its task has seen
         self.late = array("i", [0] * n_flags)  # us, the worst of each
         self.times = [array("i", [0] * 64) for _ in range(n_flags)]  # of the last times set
         self.unlocked = 0  # handlers that could allocate
         self.given_up = 0  # waits
         self.slept = 0  # sleeps
-        self.gc = 0  # us, what a garbage collection takes meanwhile
+        self.gc = 0  # us that a garbage collection takes meanwhile
         self.over = False
 
     def handler(self, _):
@@ -78,7 +78,7 @@ class Storm:
         self.turn = i if i < len(self.flags) else 0
 
     def woken(self, i):
-        # The task of flag i runs: note how late it is for what it has not seen.
+        # The task of flag i runs: note how late it is for the first set() that it has not seen.
         n = self.count[i]
         seen = self.seen[i]
         if n > seen:
@@ -184,8 +184,8 @@ async def test_flags_set_at_5_khz_by_a_hardware_timer():
 
 @needs("hwirq")
 async def test_flags_set_by_an_interrupt_within_an_interrupt():
-    # The timer's interrupts, every 300 us, go ahead of those of another line, which a task
-    # raises and whose handler takes longer than that.
+    # The timer's interrupts, every 300 us, go ahead of those of another line. A task raises that
+    # line, and its handler takes longer than 300 us.
     import hwirq
     from machine import mem8
 

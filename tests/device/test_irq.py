@@ -1,4 +1,4 @@
-# Interrupt: blocks whose body runs in the interrupt. On unix a plain call stands for that.
+# Interrupt: blocks with a body that runs in the interrupt. On unix a plain call stands for that.
 
 import gc
 import time
@@ -202,7 +202,7 @@ async def test_body_that_allocates_in_a_hard_interrupt_gets_memory_error_in_the_
 
 
 class Plain:
-    # What is no coroutine of asyncio's, and yields by itself.
+    # An awaitable that is not a coroutine of asyncio's, and yields by itself.
     def __init__(self):
         self.done = False
 
@@ -216,8 +216,8 @@ class Plain:
 
 
 async def refused(make, inside=RuntimeError, before=RuntimeError):
-    # An await of what make() returns, in the body or before it, is refused in the body of a block,
-    # and nothing is changed.
+    # An await of the object from make(), in the body or before it, is refused in the body of a
+    # block, and nothing is changed.
     async def task(early):
         aw = early and make()
         async with interrupt:
@@ -366,7 +366,7 @@ async def test_task_that_is_cancelled_before_the_interrupt_has_no_body_run():
         fire()
         assert not out and interrupt.missed == 2
         clean(interrupt)
-        # The next block has what was kept.
+        # The next block gets a kept interrupt.
         t = await opened(task())
         assert t.done() is keep
         fire()
@@ -735,7 +735,7 @@ def ticking(handler, us):
 
 
 async def storm(us, ms):
-    # Interrupts while tasks enter, give up, are cancelled and sleep: none is lost.
+    # Interrupts while tasks enter, give up, are cancelled and sleep: no interrupt is lost.
     def handler(x):
         nonlocal n
         n += 1

@@ -21,13 +21,13 @@ class Quick(Link):
 
 
 class Side:
-    # A broker, what it got, and its link.
+    # A broker, the messages it got, and its link.
     def __init__(self, carrier, send=("#",), receive=("#",), secret=b"secret", **options):
         self.broker = Broker()
         self.got = []
         self.broker.subscribe_call("#", self.note)
         self.link = Quick(self.broker, carrier, send, receive, secret=secret, **options)
-        self.taken = []  # what its link took
+        self.taken = []  # the messages its link took
 
     def note(self, topic, payload):
         self.got.append((topic, payload))
@@ -63,7 +63,7 @@ def pair(**options):
 
 
 def quiet():
-    # Collects what is reported in place of printing it.
+    # Collects reports instead of printing them.
     reports = []
     asyncio.get_event_loop().set_exception_handler(
         lambda loop, context: reports.append(context["exception"])
@@ -378,7 +378,7 @@ async def test_retained_state_is_brought_up_to_date():
             a.broker.publish("r/1", 11, retain=True)
             await drained(a)
         await until(lambda: not a.link.connected)
-        # What changes while there is no connection is sent once there is one, and only that.
+        # Changes while there is no connection are sent once there is one, and only these.
         assert a.broker.publish("r/2", 20, retain=True) > 0
         a.broker.publish("r/2", 22, retain=True)
         a.broker.publish("r/3", b"", retain=True)
@@ -389,7 +389,7 @@ async def test_retained_state_is_brought_up_to_date():
             await drained(a)
             assert sorted(b.broker.retained()) == [("r/1", 11), ("r/2", 22)]
             assert sorted(b.got, key=lambda m: m[0]) == [("r/2", 22), ("r/3", b"")]
-        # One that has just started gets all; what it had sent does not come back to it.
+        # A peer that has just started gets all; its own messages do not come back to it.
         await until(lambda: not a.link.connected)
         c = Side(b.link.carrier)
         c.broker.publish("mine", 1, retain=True)
@@ -428,7 +428,7 @@ async def test_publisher_that_is_faster_than_the_link():
         assert [p for _, p in b.got] == taken
         assert len(taken) + full == 2000 and full and len(taken) > 100
         assert a.link.dropped == full and a.link.delivered == len(taken)
-        # publish_wait() loses none.
+        # publish_wait() loses no message.
         b.got.clear()
         for i in range(200):
             await a.broker.publish_wait("t", i)
@@ -446,7 +446,7 @@ async def test_slow_far_end_raises_the_near_rating():
         while n < 100 and not a.broker.publish("t", n):
             n += 1
             await asyncio.sleep(0.005)
-        # Two are queued, one waits for room; what is under way is not acknowledged.
+        # Two are queued, one waits for room; messages under way are not acknowledged.
         assert n == 2 + 4, n
         await asyncio.sleep(0.5)  # longer than the peers' patience with silence
         assert a.link.connected and b.link.connected and a.broker.publish("t", n) == 0.5
@@ -569,7 +569,7 @@ async def test_link_that_another_has_used_agrees_with_its_peer_again():
             await drained(a, b)
             assert b.got[-1] == ("a", "again") and a.got[-1] == ("b", "again")
             assert a.link.refused + b.link.refused == refused
-            # What the other one has got is lost to this one.
+            # The messages that the other peer has got are lost to this one.
             assert a.link.dropped == lost and not b.link.dropped
             assert len(reports) == (1 if lost else 0)
             b.got.clear()
@@ -580,7 +580,7 @@ async def test_link_that_another_has_used_agrees_with_its_peer_again():
 
 
 class Raw(FramedProtocol):
-    # A peer that does what the test says.
+    # A peer that the test controls.
     lossy = False
     number = 0
 
@@ -594,7 +594,7 @@ class Raw(FramedProtocol):
 
 
 async def shaken(port, session=b"12345678", number=0, keepalive=60000):
-    # A Raw that has shaken hands, and what the other one expects of it.
+    # Returns a Raw that has shaken hands, and the state that the other end expects of it.
     def state():
         raw.number = number
         return struct.pack("<8s8sHHIHI", session, bytes(8), 0, number, 10000, 16, keepalive)
@@ -612,7 +612,7 @@ async def shaken(port, session=b"12345678", number=0, keepalive=60000):
 
 
 def held():
-    # Something that grows with what is held.
+    # A number that grows with the held messages.
     if not MICROPYTHON:
         return 20000 * len(asyncio.all_tasks())
     import gc
@@ -893,7 +893,7 @@ async def raw():
 
 
 async def all_of(reader):
-    # What comes up to the end.
+    # Returns the data up to the end.
     data = b""
     try:
         while True:
@@ -916,8 +916,8 @@ async def test_wrong_secret_learns_nothing():
             await until(lambda: a.link.refused >= 2)
             assert not (a.link.connected or b.link.connected)
             assert not [t for t, _ in a.got if t != "r"] and not [t for t, _ in b.got if t != "q"]
-    # One that says hello and cannot prove it gets a challenge, and no more; a proof that was heard
-    # before, or that is this side's own, is none.
+    # A peer that says hello and cannot prove it gets a challenge, and no more. A proof that was
+    # heard before, or that is this side's own, is invalid.
     a, connect = await raw()
     heard = None
     for proof in (bytes(32), b"x" * 32, None):
@@ -1018,7 +1018,7 @@ async def test_silence_and_floods_before_the_handshake():
     # The last ones may not even be accepted yet, and a task that waits may hold on to one that has
     # ended: of these connections each takes 11,000 bytes.
     await until(lambda: not a.link._strangers and taken() - before < 4 * 11000)
-    # It serves those who have the secret, as before.
+    # It serves peers that have the secret, as before.
     b = Side(Tcp(HOST, a.link.carrier.port))
     async with b.link:
         await connected(a, b)
@@ -1028,7 +1028,7 @@ async def test_silence_and_floods_before_the_handshake():
 
 
 class Parks(FramedProtocol):
-    # What it parks a frame for is done at once.
+    # The work for a parked frame is done at once.
     async def note(self, frame):
         frames.append(frame)
 
@@ -1126,7 +1126,7 @@ async def test_flood_from_a_peer_takes_no_memory():
     async with a.link, b.link:
         await connected(a, b)
         conn = b.link._conn
-        b.link._got = lambda number: True  # acknowledgements of what it has not counted
+        b.link._got = lambda number: True  # accepts any acknowledgement
         gc.collect()
         if MICROPYTHON:
             before = gc.mem_alloc()

@@ -32,7 +32,7 @@ async def test_lock_is_handed_over_in_order():
         order.append(i)
 
     await asyncio.gather(*[task(i) for i in range(4)])
-    # Who waits comes before who returns.
+    # A task that waits comes before a task that returns.
     assert order == [0, 0, 1, 1, 2, 2, 3, 3], order
     assert not lock.locked()
 

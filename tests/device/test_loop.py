@@ -1,4 +1,4 @@
-# run() and the Loop: what starts, ends and reports tasks.
+# run() and the Loop: how tasks start, end and are reported.
 
 import io
 import time

@@ -1,4 +1,4 @@
-# What names.py reads of a name server's packets. tests/host/test_names.py asks real ones.
+# How names.py reads a name server's packets. tests/host/test_names.py asks real servers.
 
 import random
 
@@ -83,7 +83,7 @@ def test_what_is_no_answer_is_refused():
     assert answer(reply(flags=b"\x81\x83"), ID, QUESTION)[1] == ()
     for flags in (b"\x81\x82", b"\x81\x85", b"\x83\x80"):  # it failed, refuses, has no room
         raises(OSError, answer, reply(flags=flags), ID, QUESTION)
-    # What fits is used.
+    # The part that fits is used.
     cut = reply(good, record(b"\5\6\7\x08"), flags=b"\x83\x80")
     assert answer(cut[:-2], ID, QUESTION)[1] == [b"\1\2\3\4"]
 

@@ -239,7 +239,7 @@ async def test_every_lease_comes_back_whatever_happens():
 
 
 async def any_program(bits):
-    # What a program may do with leases, in any order; at its end all buffers are free.
+    # A program's operations with leases, in any order; at its end all buffers are free.
     class Bad:
         def put(self, topic, payload, retain):
             if not bits(2):

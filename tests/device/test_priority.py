@@ -12,7 +12,7 @@ PRI = asyncio.POLLPRI
 
 
 class Source(io.IOBase):
-    # A stream whose poll returns `ready`, whatever was asked for.
+    # A stream; its poll returns `ready` for any request.
     def __init__(self, ready=0):
         self.ready = ready
 
@@ -274,7 +274,7 @@ async def test_urgent_tcp_data_wakes_a_priority_reader():
     import sys
 
     if sys.platform != "linux":
-        return  # what POLLPRI means to a kernel
+        return  # the meaning of POLLPRI depends on the kernel
     server = socket.socket()
     addr = socket.getaddrinfo("127.0.0.1", free_port())[0][-1]
     server.bind(addr)
@@ -286,7 +286,7 @@ async def test_urgent_tcp_data_wakes_a_priority_reader():
     woken = []
 
     async def read():
-        # Urgent data is not among what read() finds: wait for the wake-up itself.
+        # read() does not return urgent data: wait for the wake-up itself.
         asyncio.core._io_queue.queue_read(far, True)
         await waiting()
         woken.append(1)
@@ -302,7 +302,7 @@ async def test_urgent_tcp_data_wakes_a_priority_reader():
 
 
 class waiting:
-    # Awaiting it yields once; what wakes the task has been arranged.
+    # Awaiting it yields once; the caller has arranged the wake-up.
     def __await__(self):
         yield
 
@@ -310,7 +310,7 @@ class waiting:
 
 
 async def turns_before(wait, n=3):
-    # How often other tasks run between a set() and what follows the await of wait(flag).
+    # How often other tasks run between a set() and the return of the await of wait(flag).
     f = ThreadSafeFlag()
     turns = 0
     seen = []

@@ -10,13 +10,13 @@ from asyncio_alt import core
 
 
 class Raw(io.IOBase):
-    # Gives what is in `data`, `chunk` bytes a read at most; takes what there is room for.
+    # Gives the bytes of `data`, `chunk` bytes a read at most; takes as many as there is room for.
     def __init__(self, data=b"", chunk=10000, room=100000):
         self.data = data
         self.chunk = chunk
         self.room = room
         self.eof = False
-        self.error = None  # what read() and write() raise
+        self.error = None  # read() and write() raise it
         self.events = 0  # more of them, for ioctl
         self.sent = b""
         self.writes = 0
@@ -70,7 +70,7 @@ class Uart(Raw):
 
 
 class Log(asyncio.Protocol):
-    # Notes what is called.
+    # Notes the callbacks.
     keep_open = False
 
     def __init__(self):
@@ -113,7 +113,7 @@ async def passes(n):
 
 
 def quiet():
-    # Collects what is reported in place of printing it.
+    # Collects reports instead of printing them.
     reports = []
     asyncio.get_event_loop().set_exception_handler(
         lambda loop, context: reports.append(context["exception"])
@@ -122,7 +122,7 @@ def quiet():
 
 
 def quiet_stderr():
-    # Collects what is printed to stderr, and returns that stream.
+    # Collects the output to stderr, and returns that stream.
     import sys
 
     from asyncio_alt import protocol
@@ -210,7 +210,7 @@ async def test_sleeping_loop_calls_back_and_runs_what_that_makes_ready():
 
 
 async def test_pass_reads_a_bounded_part_of_each_stream():
-    # One that never ends, and whose peer is served in turn, as is a task.
+    # Two streams that never end and a task get their turns.
     class Chatty(io.IOBase):
         def read(self, n):
             return bytes(n)

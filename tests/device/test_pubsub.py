@@ -36,7 +36,7 @@ def drops(broker):
 
 
 class Reports:
-    # Collects what the loop's exception handler is called with.
+    # Collects the calls of the loop's exception handler.
     def __enter__(self):
         self.got = []
         self.loop = asyncio.get_event_loop()
@@ -186,7 +186,7 @@ def test_nodes_looked_at_do_not_grow_with_filters_that_do_not_match():
     looks = [0]
 
     class Root:
-        # Counts what is looked up in it; all filters below have a first level of their own.
+        # Counts the lookups in it; all filters below have a first level of their own.
         def __init__(self, node):
             self.node = node
 
@@ -468,7 +468,7 @@ def test_retained_messages():
     assert sorted(broker.retained()) == [("a/x", 2), ("a/y", 3), ("b/z", 4)]
     for topic, empty in (("a/x", b""), ("a/y", None), ("b/z", "")):
         broker.publish(topic, empty, retain=True)
-    assert taken(sub) == [b"", None, ""]  # who is there is told
+    assert taken(sub) == [b"", None, ""]  # current subscribers are told
     assert broker.retained() == [] and broker.retained("$SYS/+") == [("$SYS/up", 5)]
     broker.publish("a/x", 0, retain=True)  # not an empty payload
     assert taken(broker.subscribe("a/x")) == [0]

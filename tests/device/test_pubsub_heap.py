@@ -1,4 +1,4 @@
-# What publishing may not do to the heap.
+# Limits on publishing's use of the heap.
 
 import gc
 
@@ -160,7 +160,7 @@ async def test_messages_of_a_day_leave_the_heap_as_it_was():
 def test_not_using_it_costs_nothing():
     import sys
 
-    # This file has imported it: forget that, and import what remains again.
+    # This file has imported it: forget that, and import the rest again.
     for name in list(sys.modules):
         if name.startswith("asyncio"):
             del sys.modules[name]

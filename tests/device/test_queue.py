@@ -109,7 +109,7 @@ async def test_join_returns_after_a_moment_of_zero():
     q = asyncio.Queue()
 
     async def worker():
-        # Says that an item is done, and puts what follows from it.
+        # Says that an item is done, and puts the next one.
         while True:
             n = await q.get()
             q.task_done()

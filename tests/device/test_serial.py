@@ -15,7 +15,7 @@ class Quick(Link):
 
 
 class Side:
-    # A broker, what it got, and its link.
+    # A broker, the messages it got, and its link.
     made = 0
 
     def __init__(self, carrier, send=("#",), receive=("#",), secret=b"secret", **options):
@@ -26,7 +26,7 @@ class Side:
         # An emulated RP2040 knows no noise: its os.urandom() is always the same.
         Side.made += 1
         self.link._session = b"session" + bytes((Side.made,))
-        self.taken = []  # what its link took
+        self.taken = []  # the messages its link took
 
     def note(self, topic, payload):
         self.got.append((topic, payload))

@@ -9,7 +9,7 @@ from asyncio_alt import core
 
 
 class Pipe(io.IOBase):
-    # read() gives what is in `data`, `chunk` bytes at most; write() takes what there is room for.
+    # read() gives `data`, `chunk` bytes at most; write() takes as many as there is room for.
     def __init__(self, data=b"", chunk=100, room=100):
         self.data = data
         self.chunk = chunk
@@ -209,7 +209,7 @@ async def test_read_that_gives_none_waits_on():
 
 
 async def test_cancelled_read_loses_no_byte():
-    """Stock 1.29: what readexactly(), readline() and read(-1) had got is lost."""
+    """Stock 1.29: the bytes that readexactly(), readline() and read(-1) had got are lost."""
     text = b"0123456789abcdef\n"
     reads = (
         lambda r: r.read(4),
@@ -248,7 +248,7 @@ async def test_reads_byte_by_byte():
 
 
 async def test_end_in_the_middle_leaves_what_came():
-    """Stock 1.29: what came before the end is lost."""
+    """Stock 1.29: the bytes before the end are lost."""
     for rest in (
         lambda r: r.read(10),
         lambda r: r.read(),

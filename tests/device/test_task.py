@@ -85,7 +85,7 @@ def test_empty_queue_has_nothing_to_pop():
 
 
 def test_queue_of_many_is_left_in_order():
-    # All at once, first in first out: what a pass with many ready tasks does.
+    # All at once, first in first out, as in a pass with many ready tasks.
     queue = TaskQueue()
     all = tasks(100)
     for t in all:
@@ -133,7 +133,7 @@ def test_queue_and_a_scheduled_callback_at_every_step():
         return out
 
     for what in ("push", "pop", "remove", "pop all"):
-        for callback in (-1, 1, 9, "pop", "pop all"):  # a number: the key of what it pushes
+        for callback in (-1, 1, 9, "pop", "pop all"):  # a number: the key of the task it pushes
 
             def try_at(k):
                 queue = TaskQueue()
@@ -167,7 +167,7 @@ def test_queue_and_a_scheduled_callback_at_every_step():
                 within = fired()
                 while not fired():
                     pass
-                # Each has come out once, what is left in order.
+                # Each has come out once, the rest in order.
                 rest = drain(queue)
                 keys = [t.ph_key for t in rest]
                 assert keys == sorted(keys), (what, callback, k, keys)
@@ -388,7 +388,7 @@ async def test_sleeping_tasks_wake_in_the_order_of_their_deadlines():
 
 
 class Reports:
-    # Collects what goes to the exception handler.
+    # Collects the calls of the exception handler.
     def __init__(self):
         self.got = []
         asyncio.get_event_loop().set_exception_handler(self.handler)

@@ -100,7 +100,7 @@ async def test_flag_set_by_a_thread_ends_the_sleep_at_once():
 
 
 def imported_anew(**without):
-    # The package, in a program that has other modules of these names; None for no such module.
+    # Returns the package in a program that has other modules of these names; None: no such module.
     import sys
 
     for name in list(sys.modules):

@@ -15,7 +15,7 @@ async def passes(n):
 
 async def test_callbacks_come_in_the_order_of_their_moments():
     order = []
-    Loop.call_soon(len, "")  # loads what it needs
+    Loop.call_soon(len, "")  # loads the modules it needs
     now = Loop.time()
     Loop.call_later(0.2, order.append, 4)
     Loop.call_at(now + 0.1, order.append, 2)

@@ -1,4 +1,4 @@
-# The ring that records what the loop does.
+# The ring that records the loop's events.
 
 import io
 import time
@@ -24,7 +24,7 @@ class Stream(io.IOBase):
 
 
 def runs(*names):
-    # (name of the coroutine, why it ran) of what the ring has, or of these only.
+    # (name of the coroutine, why it ran) of all runs in the ring, or of these coroutines only.
     found = [(trace.name(r[3]), r[4]) for r in trace.records() if r[0] == "run"]
     return [run for run in found if run[0] in names] if names else found
 
@@ -245,7 +245,7 @@ def test_sleep_that_began_before_the_oldest_event_is_cut():
 
 
 def told(main, threshold_ms):
-    # What is told of runs that took too long.
+    # Returns the reports of runs that took too long.
     said = []
     trace.print = lambda *args, file: said.append(args)
     traced(main, 64, threshold_ms)

@@ -12,7 +12,7 @@ PORT = free_port()  # where the servers listen
 
 
 class Base(asyncio.Protocol):
-    # Notes what comes.
+    # Notes the data and the end.
     def __init__(self):
         self.data = b""
         self.exc = "no end yet"
@@ -75,7 +75,7 @@ async def accepted(n):
 
 
 def descriptor():
-    # The number that the next socket gets: the same again if none is left open.
+    # The number that the next socket gets: the same again if no socket is left open.
     s = socket.socket()
     n = s.fileno()
     s.close()
@@ -83,7 +83,7 @@ def descriptor():
 
 
 def quiet():
-    # Collects what is reported in place of printing it.
+    # Collects reports instead of printing them.
     reports = []
     asyncio.get_event_loop().set_exception_handler(
         lambda loop, context: reports.append(context["exception"])

@@ -8,7 +8,7 @@ from asyncio_alt import core
 
 
 class Slow(io.IOBase):
-    # A stream in memory whose reads take `ms`.
+    # A stream in memory; a read takes `ms`.
     def __init__(self, ms=0):
         self.data = b""
         self.ms = ms
@@ -49,8 +49,8 @@ async def hog(ms):
 
 
 async def bytes_at_the_deadline(rounds, start, slow, busy):
-    # Feeds a byte after `start` ms of each 10, a read takes `slow` ms, another task is busy for
-    # `busy` ms in each pass; returns what was fed and what was read.
+    # Feeds a byte after `start` ms of each 10. A read takes `slow` ms; another task is busy for
+    # `busy` ms in each pass. Returns the bytes fed and the bytes read.
     s = Slow(slow)
     stream = asyncio.StreamReader(s)
     fed = b""
@@ -243,7 +243,7 @@ async def test_cancelled_at_every_step():
                 assert had_ended
             except asyncio.CancelledError:
                 assert not had_ended
-            # What it waited for has its result, or was cancelled with it.
+            # The inner task has its result, or was cancelled with the outer one.
             try:
                 assert await aw == 7
                 assert k == 0 or k >= n - 1  # it had one pass to go at most
@@ -378,7 +378,7 @@ async def test_end_and_deadline_in_the_same_pass():
 
 
 async def test_value_of_one_that_caught_the_cancellation_is_returned():
-    """Stock 1.29: TimeoutError, what it had read so far is lost."""
+    """Stock 1.29: TimeoutError, the bytes read so far are lost."""
 
     async def collect(n):
         got = []

@@ -1,4 +1,4 @@
-"""What several tests need: a broker, emulated boards."""
+"""Fixtures for several test files: a broker, emulated boards."""
 
 import pytest
 

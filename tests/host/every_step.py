@@ -1,4 +1,5 @@
-# Sent to MicroPython by test_every_step.py, with a copy of the package whose steps can raise.
+# test_every_step.py sends this to MicroPython, with a copy of the package in which each step can
+# raise.
 
 import socket
 import sys
@@ -110,7 +111,7 @@ async def streams():
         client.close()
 
 
-# What must work afterwards.
+# This must work afterwards.
 
 
 async def works():

@@ -1,6 +1,6 @@
-# What test_protocol_order.py runs on CPython's asyncio and on ours: each function below is a
+# test_protocol_order.py runs this on CPython's asyncio and on ours: each function below is a
 # program, with a peer of the same name there. It prints the callbacks in their order, and some
-# after "=" how many bytes they have written.
+# print after "=" how many bytes they have written.
 
 import sys
 
@@ -18,7 +18,7 @@ else:
 
 
 HOST = "127.0.0.1"
-log = []  # what has happened; data that came in pieces is one entry
+log = []  # the events; data that came in pieces is one entry
 
 
 def note(what):

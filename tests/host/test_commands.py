@@ -43,7 +43,7 @@ asyncio_alt.trace.start()
 {SCRIPT}
 """
 PORT = "/dev/ttyACM0"
-# What stands for something else, and an example of it.
+# Placeholders, and an example for each.
 STATS = re.search(r"{'asleep_ms.*}", (ROOT / "docs" / "power.md").read_text("utf-8"))[0]
 EXAMPLES = (
     ("{'asleep_ms': 59996, ...}", STATS),
@@ -51,7 +51,7 @@ EXAMPLES = (
     ("mip-index DIR", "mip-index index"),
 )
 
-# What ends with another code than 0: a list of the tools, a measurement that misses a limit.
+# Commands with another exit code than 0: a list of the tools, a measurement that misses a limit.
 ENDS = {"python3 -m tools": 2, "python3 -m tools bench pubsub": 1}
 
 

@@ -1,4 +1,4 @@
-"""Pins and buses on the emulated RP2040, beside what its events say of them."""
+"""Pins and buses on the emulated RP2040, compared with the emulator's events."""
 
 HEAD = """
 import time

@@ -1,4 +1,4 @@
-"""The targets qemu and rp2: how a script ends, what drives it from outside, and what is left."""
+"""The targets qemu and rp2: how a script ends, stimuli from outside, and the state afterwards."""
 
 import json
 import os
@@ -255,7 +255,7 @@ def test_uart_bytes_that_nobody_takes_are_lost_and_counted(rp2):
 
 ECHO_UART = """
 print("ready")
-time.sleep_ms(100)  # what comes meanwhile has to wait
+time.sleep_ms(100)  # bytes that come meanwhile have to wait
 n = 0
 while n < 1000:
     data = uart.read()

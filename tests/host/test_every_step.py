@@ -36,7 +36,7 @@ class Steps(ast.NodeTransformer):
     arguments = []  # of the calls ahead of statements
 
     def visit_FunctionDef(self, node):
-        # The loop, and what it runs as a task, allocate nothing.
+        # The loop, and its code that runs a task, allocate nothing.
         free = node.name in ("run_until_complete", "send", "_heir", "_end")
         self.arguments = [ast.Constant(0)] if free else []
         node = self.generic_visit(node)

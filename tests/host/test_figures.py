@@ -1,7 +1,7 @@
-"""What this project requires beside stock asyncio holds, and the demo shows it.
+"""The limits that this project requires beside stock asyncio hold, and the demo shows it.
 
-Other programs on the machine disturb times: a time that misses is measured again, and where the
-worst of several is required to be within a limit, here their median has to be.
+Other programs on the machine disturb times: a time that misses is measured again. If a limit is
+for the worst of several times, here their median has to meet it.
 """
 
 import argparse

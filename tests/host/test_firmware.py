@@ -1,4 +1,4 @@
-"""What is frozen into firmware, that it builds, and that it boots with asyncio_alt in it."""
+"""Firmware: the frozen modules, that it builds, and that it boots with asyncio_alt in it."""
 
 import importlib.util
 import shutil
@@ -14,7 +14,7 @@ from tools.targets.unix import Unix
 PORTS = ("unix", "qemu", "rp2", "stm32", "esp32")
 TASK = "task.py"  # not frozen where tasks are in C
 
-# What the ports' manifests take from micropython-lib, which Debian's source lacks.
+# The ports' manifests take these from micropython-lib, which Debian's source lacks.
 LIBRARIES = """aioespnow bundle-networking dht ds18x20 mip-cmdline neopixel onewire ssl
 umqtt.robust umqtt.simple upysh""".split()
 
@@ -38,7 +38,7 @@ def micropython():
 
 @pytest.fixture
 def frozen(micropython, tmp_path):
-    """Return a function that lists what a manifest freezes, as pairs of a module and its file."""
+    """Return a function that lists a manifest's frozen modules, as pairs of module and file."""
     tool = micropython / "tools" / "manifestfile.py"
     spec = importlib.util.spec_from_file_location("manifestfile", tool)
     manifestfile = importlib.util.module_from_spec(spec)
@@ -92,7 +92,7 @@ def start(capfd):
         target.stop()
 
 
-# What is frozen
+# Frozen modules
 
 
 def modules():

@@ -34,11 +34,11 @@ class Frames(FramedProtocol):
         self.lost.set()
 
 
-# Fuzzing: what a transport does, done by hand, so that every cut is ours to choose
+# Fuzzing: the test does a transport's work by hand, so that it chooses every cut
 
 
 class Feed:
-    """A transport whose bytes are written down and fed by hand."""
+    """A transport that records the bytes sent; the test feeds it by hand."""
 
     def __init__(self):
         self.sent = bytearray()
@@ -244,7 +244,7 @@ def run(request):
 
 
 class Peer(Frames):
-    """Shakes hands, then echoes; parks what begins with "p"."""
+    """Shakes hands, then echoes; parks frames that begin with "p"."""
 
     def connection_made(self, transport):
         super().connection_made(transport)

@@ -1,4 +1,4 @@
-"""The house is as it is drawn: a module imports only what stands below it."""
+"""The house is as it is drawn: a module imports only modules below it."""
 
 import ast
 from pathlib import Path
@@ -26,8 +26,8 @@ FLOORS = (
     "lazy wake wake_unix",
 )
 
-# What goes up all the same: inside a function, which is called when the lower one runs; or in
-# place of a C module that is missing.
+# Imports that go up all the same: inside a function, which is called when the lower one runs; or
+# in place of a C module that is missing.
 IN_FUNCTIONS = {
     "core": {"claim", "ending", "ioqueue"},
     "loop": {"datagram", "future", "names", "polled", "sockets"},

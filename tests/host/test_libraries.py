@@ -26,10 +26,10 @@ from tools.build import firmware, source
 from tools.targets.unix import Unix
 
 AIOMQTTC = "aiomqttc", "1.0.7"
-HALF_A_LINE = "ValueError: need more than 1 values to unpack"  # what microdot says to it
+HALF_A_LINE = "ValueError: need more than 1 values to unpack"  # microdot's answer to it
 LIBRARIES = Path(__file__).parent / "libraries"
 
-# Of microdot's tests, those whose own imports are to be had on MicroPython: not jwt, utemplate.
+# The tests of microdot with imports that MicroPython has: not jwt, utemplate.
 MICRODOT_TESTS = """auth cors csrf end2end microdot multidict multipart request response sse
 url_pattern urlencode websocket""".split()
 
@@ -203,7 +203,7 @@ def test_microdots_own_tests_pass(name, tmp_path):
 
 # aiomqttc
 
-# What it takes of a board: a clock, for its log.
+# It needs only a clock of a board, for its log.
 MACHINE = """
 import sys, time
 

@@ -1,4 +1,4 @@
-"""Link on CPython, what tests/device/test_link.py proves on MicroPython; and between the two."""
+"""Link on CPython, as tests/device/test_link.py tests it on MicroPython; and between the two."""
 
 import ast
 import asyncio
@@ -60,7 +60,7 @@ async def main():
     link.BACKOFF = 0.01, 0.05
     async with link:
         async for topic, payload in sub:
-            # What came goes back; "end" ends it.
+            # Messages go back; "end" ends it.
             if topic == "to/end":
                 break
             await broker.publish_wait("from/" + topic[3:], payload, retain=topic == "to/kept")
@@ -442,7 +442,7 @@ def test_eager_tasks():
 
 
 def eager_python():
-    """Return a Python that has eager tasks; None if there is none."""
+    """Return a Python that has eager tasks; None if this machine has no such Python."""
     if sys.version_info >= (3, 12):
         return sys.executable
     for name in ("python3.13", "python3.12"):
@@ -452,7 +452,7 @@ def eager_python():
 
 
 def test_example():
-    """What docs/link.md shows prints what it says, on both."""
+    """The example in docs/link.md prints the output shown there, on both."""
     example = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "link.md").read_text(), re.S)[1]
     said = re.findall(r"print\(.*\)  # (.*)", example)
     example = example.replace("8767", str(free_port()))

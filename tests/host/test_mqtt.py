@@ -53,7 +53,7 @@ async def messages(client, n):
 
 @contextlib.contextmanager
 def reports():
-    """A list of what the loop's exception handler gets meanwhile: (message, exception)."""
+    """A list of the reports to the loop's exception handler meanwhile: (message, exception)."""
     got = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, seen: got.append((seen["message"], seen["exception"])))
@@ -112,7 +112,7 @@ def test_retained_flag_goes_both_ways(mosquitto, qos):
             await peer.subscribe("t/#")
             await peer.publish("t/end", b"")
             assert await messages(peer, 2) == [("t/kept", b"2", True), ("t/end", b"", False)]
-        # What is known is not delivered again by the next connection.
+        # The next connection does not deliver a known message again.
         calls = []
         broker.subscribe_call("cmd/#", lambda *m: calls.append(m))
         async with bridged(mosquitto, broker, **options) as bridge, mosquitto.client() as peer:
@@ -296,7 +296,7 @@ def test_what_is_retained_here_does_not_keep_a_bridge_from_connecting(mosquitto,
     run(main())
 
 
-# What cannot be sent
+# Messages that cannot be sent
 
 
 @pytest.mark.parametrize("mosquitto", [("max_packet_size 4000",)], indirect=True)
@@ -610,7 +610,7 @@ import asyncio_alt as asyncio
 asyncio.install()
 import aiomqttc
 aiomqttc.TimeoutError = asyncio.TimeoutError  # MicroPython has no such builtin
-aiomqttc.log = lambda text: None  # it asks an RTC, which the unix port has not
+aiomqttc.log = lambda text: None  # it asks an RTC, which the unix port lacks
 %s
 from asyncio_alt.pubsub import Broker, mqtt
 
@@ -643,7 +643,7 @@ asyncio.run(main())
 """
 
 
-# mqtt_as is in no package index. What a bridge needs of it, made of another client.
+# mqtt_as is in no package index. This has the parts that a bridge needs, made from another client.
 _LIKE_MQTT_AS = """
 class Messages(asyncio.Queue):
     def __aiter__(self):

@@ -21,7 +21,7 @@ from asyncio_alt import names
 loop = asyncio.get_event_loop()
 
 async def look(name, family=0):
-    # The addresses; the errno if there are none.
+    # Returns the addresses, or the errno of the failure.
     try:
         found = await loop.getaddrinfo(name, 80, family=family, type=socket.SOCK_STREAM)
     except OSError as er:
@@ -34,7 +34,7 @@ def look4(name):
 
 
 def device(body, *servers, port=53, timeout=20):
-    """Run body in a task of MicroPython that asks these servers; return what it prints."""
+    """Run body in a task of MicroPython that asks these servers; return its output."""
     known = f"asyncio.set_nameserver({servers!r}, {port})" if servers else ""
     lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
     script = f"{HEAD}\n{known}\nasync def main():\n{lines}\nasyncio.run(main())\n"
@@ -133,7 +133,7 @@ BAD = record(b"\xc0\0\2\x66")
 
 
 class Server(threading.Thread):
-    """A name server; the first label of a name tells what it does. asked: (name, port, id)."""
+    """A name server; the first label of a name selects its answer. asked: (name, port, id)."""
 
     def __init__(self):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""What is measured as peterhinch's design does what that does, and differs from stock in nothing
+"""The reproduction of peterhinch's design behaves as that does, and differs from stock in nothing
 else."""
 
 import pytest
@@ -51,8 +51,8 @@ def measure(package):
     return {"order": order}
 """
 
-# What lightsleep is called with while a task waits 50 ms, and then for a flag, without a deadline,
-# that is set in the third sleep.
+# The arguments of lightsleep while a task waits 50 ms, and then for a flag, without a deadline.
+# The flag is set in the third sleep.
 SLICES = """
 import sys, time
 

@@ -1,4 +1,4 @@
-"""Low power on emulated RP2040 firmware: who sleeps when, what ends it, and what bench power says.
+"""Low power on emulated RP2040 firmware: when it sleeps and wakes, and bench power.
 
 The device's part is in tests/device/test_idle.py.
 """
@@ -93,7 +93,7 @@ asyncio.run(main())
 # Interrupts
 
 
-# A deadline every 50 ms, and edges on a pin whose interrupt sets a flag.
+# A deadline every 50 ms, and edges on a pin; its interrupt sets a flag.
 PIN = """
 import gc
 
@@ -431,7 +431,7 @@ def test_documented_figures_are_those_of_the_last_run():
 
 
 def test_emulated_figures_are_those_of_the_last_run(rp2):
-    # Simulated time repeats itself, so a minute says what the first seconds say.
+    # Simulated time repeats itself, so the first seconds give the same as a minute.
     report = json.loads((RESULTS / "power.json").read_text("utf-8"))
     for mode, _, _, package in power.MODES:
         last = next(r for r in report["runs"] if (r["program"], r["mode"]) == ("blink", mode))

@@ -26,7 +26,7 @@ def exactly(s, n):
 
 
 def received(s):
-    """Return what comes up to the end, or to a reset."""
+    """Return the data up to the end, or to a reset."""
     data = b""
     with contextlib.suppress(ConnectionResetError):
         while more := s.recv(65536):
@@ -34,7 +34,7 @@ def received(s):
     return data
 
 
-# The peers, by the names of the programs: what each does at its end, and returns.
+# The peers, by the names of the programs: each plays the other end, and returns its result.
 
 
 def exchange(s):
@@ -164,7 +164,7 @@ def on_cpython(_, source):
 
 
 def as_client(name, run):
-    """Return what the program prints and what its peer returns; the program connects to it."""
+    """Return the program's output and its peer's result; the program connects to the peer."""
     said = []
 
     def peer():

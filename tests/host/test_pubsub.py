@@ -1,4 +1,4 @@
-"""The pubsub layer on CPython: what tests/device proves on MicroPython, and its threads."""
+"""The pubsub layer on CPython, as tests/device tests it on MicroPython; and its threads."""
 
 import ast
 import asyncio

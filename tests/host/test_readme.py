@@ -1,4 +1,4 @@
-"""README.md and docs/ say what is so: examples run, figures are those of benchmarks/."""
+"""README.md and docs/ are right: examples run, figures are those of benchmarks/."""
 
 import ast
 import json
@@ -20,7 +20,7 @@ EXAMPLES = [
     for example in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 ]
 
-# Stands for the board's: a pin whose interrupt comes from a thread, 20 ms later.
+# Stands for the board's module: a thread calls the pin's interrupt handler, 20 ms later.
 MACHINE = """
 import sys, _thread, time
 class Pin:
@@ -92,7 +92,7 @@ def test_troubleshooting_has_every_runtime_error():
 
 
 def runtime_errors(tree):
-    """Yield the texts of the RuntimeErrors that a module raises, up to what is filled in."""
+    """Yield the texts of the RuntimeErrors that a module raises, up to the first "%"."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             if getattr(node.exc.func, "id", "") == "RuntimeError":

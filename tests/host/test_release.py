@@ -1,4 +1,4 @@
-"""A release is refused while what tells of the package disagrees; else it is whole."""
+"""A release is refused while files that describe the package disagree; else it is whole."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tools.build import release
 
 @pytest.fixture
 def tree(tmp_path):
-    """Return a copy of what a release is made of."""
+    """Return a copy of the files that a release is made from."""
     for name in ("asyncio_alt", "tools/typings", "ports/as_asyncio"):
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
     for name in ("pyproject.toml", "package.json", "manifest.py", "CHANGES.md"):

@@ -30,7 +30,7 @@ def made(tmp_path):
 
 
 class Tags(html.parser.HTMLParser):
-    """Holds that what is opened is closed, and keeps what a page refers to."""
+    """Checks that open tags are closed, and keeps the references of a page."""
 
     OPEN = {"html", "meta", "img"}  # need not be closed
 

@@ -10,7 +10,7 @@ import pytest
 from tools.bootstrap import ROOT
 from tools.targets.unix import micropython
 
-# It takes all descriptors but the client's own, so that accept() has none.
+# It takes all descriptors but the client's own, so that none is left for accept().
 SCRIPT = """
 import asyncio_alt as asyncio
 from asyncio_alt import core

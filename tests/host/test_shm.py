@@ -1,4 +1,4 @@
-"""SharedLink: two processes that share memory, and what becomes of it."""
+"""SharedLink: two processes that share memory, and the state afterwards."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ from asyncio_alt.pubsub.link.shm import SharedLink
 
 
 def limit(what):
-    # No descriptor, or no memory, is to be had any more.
+    # From here on, no more descriptors, or no more memory.
     kind = getattr(resource, what)
     most = resource.getrlimit(kind)[1]
     if what == "RLIMIT_NOFILE":
@@ -133,7 +133,7 @@ class Peer:
 
 
 class Side:
-    """This end: a broker, what it got, and its link."""
+    """This end: a broker, the messages it got, and its link."""
 
     def __init__(self, carrier, send=("to/#",), receive=("from/#",), **options):
         options = {"max_size": 16 * MB - 1, "keepalive": 60, "threshold": THRESHOLD, **options}
@@ -157,7 +157,7 @@ class Side:
         """Wait until both have proved that they are on one machine."""
         await self.connected()
         await until(lambda: self.link._segment, "the peer does not attach")
-        await self.ask("state")  # which comes when what this end has to say has been heard
+        await self.ask("state")  # the answer comes once the peer has heard this end
 
     async def send(self, payload, name="data"):
         await asyncio.wait_for(self.broker.publish_wait("to/" + name, payload), 10)
@@ -213,7 +213,7 @@ def run(main, loop="asyncio"):
     return pytest.importorskip(loop).run(asyncio.wait_for(main(), 60))
 
 
-# What goes where
+# The ways of payloads
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -249,7 +249,7 @@ def test_large_payloads_do_not_go_over_the_connection(loop):
 
 
 def test_order_and_what_subscribers_keep():
-    """Small ones and large ones come in order, and what was taken is not written to again."""
+    """Small and large payloads come in order, and a taken payload is not written to again."""
 
     async def main():
         rnd = random.Random(1)
@@ -338,7 +338,7 @@ def test_larger_segment_is_attached_and_the_old_one_given_back():
                 before = proxy.carried
                 sizes = []
                 for size in (20 * KB, MB + 1, 2 * MB + 1, 8 * MB):
-                    # What comes behind it waits.
+                    # The messages behind it wait.
                     sent = [os.urandom(size), b"small", os.urandom(20 * KB), b"small too"]
                     for payload in sent:
                         await side.send(payload)
@@ -408,7 +408,7 @@ def test_no_memory_for_a_segment(monkeypatch, most):
 
 @pytest.mark.parametrize("carrier", ["Tcp", "Listen"])
 def test_killed_peer_leaves_nothing(carrier):
-    """At any moment: this end gives back what it has mapped, and joins the next one."""
+    """At any moment: this end gives back the mapped memory, and joins the next peer."""
 
     async def main():
         port = free_port()
@@ -584,7 +584,7 @@ def test_wrong_secret_learns_nothing():
 
 @contextlib.asynccontextmanager
 async def pair(**options):
-    """Both ends in this process: each attaches what the other one has, as it does elsewhere."""
+    """Both ends in this process: each attaches the other's segment, as in two processes."""
     side = listening(receive=["to/#"], **options)
     async with side, Side(Tcp(LOCAL, side.link.carrier.port)) as rude:
         await side.connected()
@@ -633,7 +633,7 @@ def test_payload_that_is_too_large_is_refused():
             await rude.send(bytes(50 * KB))
             await rude.link.drain()
             await until(lambda: len(side.link._peer_segment) > 200 * KB)
-            rude.link._got = lambda number: True  # what it has not counted is acknowledged, too
+            rude.link._got = lambda number: True  # accept any acknowledgement
             for n, refused in ((100 * KB - 4, 0), (100 * KB + 100, 1)):
                 number = pack(">H", side.link._next)
                 frame = b"\x0f" + number + bytes(3) + b"\x04to/t" + pack("<II", 64, n)
@@ -783,7 +783,7 @@ def test_bad_arguments():
 
 
 def test_example(tmp_path):
-    """What docs/link.md shows prints what it says."""
+    """The example in docs/link.md prints the output shown there."""
     text = (ROOT / "docs" / "link.md").read_text()
     example = re.search(r"^```py\n(.*?)^```", text, re.S | re.M)[1]
     said = re.findall(r"print\(.*\)  # (.*)", example)

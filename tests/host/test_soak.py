@@ -1,4 +1,4 @@
-"""A server whose clients behave badly keeps nothing of them."""
+"""A server keeps nothing of clients that behave badly."""
 
 from tools.bench import soak
 

@@ -1,4 +1,4 @@
-"""What a protocol costs the kernel, counted by strace."""
+"""The system calls of a protocol, counted by strace."""
 
 import re
 import shutil

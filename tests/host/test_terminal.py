@@ -171,7 +171,7 @@ def in_terminal(*args, columns=100):
 
 
 def harmless(text):
-    """Return a text without what rich draws a table with; no other control may be in it."""
+    """Return a text without rich's controls for a table; no other control may be in it."""
     text = re.sub(rb"\x1b\[[0-9;?]*[A-KlhmK]", b"", text).decode()
     text = text.replace("\r\n", "\n").replace("\r", "")
     odd = [c for c in text if not c.isprintable() and c != "\n"]
@@ -497,7 +497,7 @@ def test_of_much_output_the_newest_is_kept(monkeypatch):
     assert max(map(len, pieces)) < 1000 + 65536 and len(pieces) > 5000
 
 
-# What is published, recorded, lost
+# Messages that are published, recorded, lost
 
 
 def test_what_cannot_be_published_is_said_so(where):

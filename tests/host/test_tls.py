@@ -1,4 +1,4 @@
-"""What MicroPython writes, over TLS and without, to a peer on CPython that is slow to read.
+"""MicroPython writes, over TLS and without, to a peer on CPython that is slow to read.
 
 WRITES_SEEDS=100 in the environment tries so many orders of sizes in each way of writing.
 """

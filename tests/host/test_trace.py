@@ -1,4 +1,4 @@
-"""The tools trace and top: what they run, what they write, what they say."""
+"""The tools trace and top: the scripts they run, their files, and their output."""
 
 import argparse
 import json
@@ -103,7 +103,7 @@ def test_trace_on_each_target(name, tmp_path, capsys, request):
 
 
 def check(events):
-    """Check that it is what chrome://tracing and Perfetto read."""
+    """Check that events have the format of chrome://tracing and Perfetto."""
     ends = {}
     for event in events:
         assert {"ph", "pid", "tid", "name"} <= set(event)
@@ -249,7 +249,7 @@ def test_top_is_ended_by_the_clock_and_says_what_failed(tmp_path, capsys):
         run(top, tmp_path, SCRIPT.replace("print(", "raise ValueError("))
 
 
-# What a target tells while a script runs
+# A target's output while a script runs
 
 
 class Enough(Exception):

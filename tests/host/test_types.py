@@ -1,4 +1,4 @@
-"""The type stubs say what the package has, and serve a type checker."""
+"""The type stubs agree with the package, and serve a type checker."""
 
 import os
 import re
@@ -16,14 +16,14 @@ from tools.build import source, stubs, wheel
 from tools.build.mpy import CPYTHON
 
 MICROPYTHON = {"unix": "1.29.0.post1", "rp2": "1.29.0.post1"}  # its stubs, of PyPI
-STDLIB = "1.29.0.post2"  # what they both require
+STDLIB = "1.29.0.post2"  # both require it
 
 DYNAMIC = set(
     """arg-type assignment attr-defined index method-assign misc name-defined no-redef operator
     truthy-function union-attr var-annotated""".split()
 )
 
-# What stock has not, used right and wrong; a comment says what mypy is to find.
+# Features that stock lacks, used right and wrong; a comment names the error that mypy must find.
 RIGHT = """
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub.link.shm import SharedLink
@@ -150,7 +150,7 @@ def test_stubs_have_what_the_package_has():
 
 @pytest.fixture
 def changed(tmp_path):
-    """Return a function that makes an edit in a copy of a stub, and returns what is wrong then."""
+    """Return a function that makes an edit in a copy of a stub, and returns the errors found."""
     shutil.copytree(ROOT / "tools" / "typings", tmp_path / "typings")
 
     def changed(name, old, new):
@@ -249,6 +249,6 @@ def test_package_calls_and_imports_what_micropython_has(mypy, tmp_path):
     shutil.copytree(ROOT / "asyncio_alt", tmp_path / "asyncio_alt", ignore=ignored)
     found = mypy("-p", "asyncio_alt", options=["--check-untyped-defs"])
     faults = [message for *_, message, code in found if code not in DYNAMIC]
-    # CPython alone has traceback; what stands for machine code is no one type; ticks that go
-    # through an array are ints.
+    # Only CPython has traceback; the stand-in for machine code has more than one type; ticks that
+    # go through an array are ints.
     assert [it for it in faults if not re.search('"traceback"|<lambda>|"_Ticks', it)] == []

@@ -1,4 +1,4 @@
-"""MicroPython's own asyncio tests pass with this package, on what --target names."""
+"""MicroPython's own asyncio tests pass with this package, on the targets of --target."""
 
 import ast
 import contextlib
@@ -64,7 +64,7 @@ def test_upstream(started, setting, case):
 
 
 def test_newer_option_of_upstreams_runner(tmp_path):
-    # What newer trees call -t is -i in this one.
+    # The option -t of newer trees is -i in this one.
     tests = tmp_path / "tests"
     shutil.copytree(source.tree() / "tests" / "multi_net", tests / "multi_net")
     (tmp_path / "tools").symlink_to(source.tree() / "tools")
@@ -123,7 +123,7 @@ for path in NAMES:
 
 
 def _names(path):
-    """Return what a module of stock's has: "core.run", "lock.Lock.state"."""
+    """Return the names in a module of stock's: "core.run", "lock.Lock.state"."""
     names = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
