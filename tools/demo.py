@@ -1,4 +1,4 @@
-"""See how late a task is resumed after its event, while other tasks work.
+"""See an event handled first: how late its task is resumed while other tasks work.
 
 It takes under a minute: real MicroPython runs the same scripts with stock asyncio and with
 asyncio_alt, in turn. Draws a picture too.

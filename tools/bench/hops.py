@@ -281,7 +281,7 @@ class _End(asyncio.Protocol):
 
 
 def _out(made):
-    # Yields the us that each hop of a message took, message by message.
+    # Returns a list for each message: the us that its hops took.
     times, at = [], []
     for us, what, value in made.events:
         if what == "in16" and value:
@@ -311,7 +311,7 @@ def _back(made):
 
 
 def _here(made, *what):
-    # Yields the us between these points on this PC, message by message.
+    # Yields a list for each message: the us between these points on this PC.
     for times in zip(*(made.times[name] for name in what), strict=True):
         yield [us * 1e6 for us in _between(times)]
 

@@ -1,4 +1,4 @@
-# The cost of a collection, the heap in use and the time of a small web request, with a server.
+# The time of a collection, the heap in use, and the time of a small web request, with a server.
 
 import gc
 import time
