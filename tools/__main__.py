@@ -38,7 +38,7 @@ TOOLS = {
 }
 
 
-_ABOUT = "What a developer of asyncio_alt does on a PC."
+_ABOUT = "Tools for developers of asyncio_alt, to run on a PC."
 
 
 def main(argv):
