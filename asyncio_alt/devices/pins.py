@@ -151,8 +151,8 @@ class Edges(_Ring):
     pin: machine.Pin; trigger: Pin.IRQ_RISING, Pin.IRQ_FALLING or both (int, default: both); size:
     how many edges wait at most for the task (int, 1 to 65535); priority: True to have the task go
     on ahead of the ready ones. overruns: how many edges were lost, because there was no room or
-    because another came before the interrupt had looked, which is an estimate. TypeError or ValueError for other
-    values, and if something here has the pin already."""
+    because another came before the interrupt had looked, which is an estimate. TypeError or
+    ValueError for other values, and if something here has the pin already."""
 
     def __init__(self, pin, trigger=None, size=16, priority=False):
         _free("pin", pin)
