@@ -388,7 +388,7 @@ def test_uart_loses_bytes_when_that_is_allowed(rp2):
 
 
 def tool(*args):
-    command = [sys.executable, "-m", "tools", "power", *args]
+    command = [sys.executable, "-m", "tools", "bench", "power", *args]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
