@@ -10,20 +10,20 @@ class Event:
     and from micropython.schedule callbacks, not from hard interrupts or other threads."""
 
     def __init__(self):
-        self._on = False
+        self.state = False
         self.waiting = core.TaskQueue()
 
     def is_set(self):
         """True (bool) if the event is set."""
-        return self._on
+        return self.state
 
     def clear(self):
         """Clears the event: wait() waits again."""
-        self._on = False
+        self.state = False
 
     def set(self):
         """Sets the event and wakes all tasks that wait for it."""
-        self._on = True
+        self.state = True
         queue = self.waiting
         while queue.peek():
             try:
@@ -37,13 +37,13 @@ class Event:
 
     def wait(self):  # async
         """Waits until the event is set; returns True."""
-        if self._on:
+        if self.state:
             return True
         me = core.cur_task or core.current_task()
         queue = self.waiting
         queue.push(me)
         me.data = queue
-        if self._on:
+        if self.state:
             # A scheduled callback has set it since it was looked at.
             self.set()
             me.data = None

@@ -8,13 +8,13 @@ class Lock:
 
     def __init__(self):
         self.waiting = core.TaskQueue()
-        # None; the Lock itself while it is taken; the task that it was handed to, until that runs.
-        self._holder = None
+        # 0; 1 while it is taken; the task that it was handed to, until that runs.
+        self.state = 0
 
     def acquire(self):  # async
         """Waits for the lock and takes it; returns True."""
-        holder = self._holder
-        if holder is self or holder and holder.state:
+        holder = self.state
+        if holder == 1 or holder and holder.state:
             me = core.cur_task or core.current_task()
             queue = self.waiting
             queue.push(me)
@@ -22,26 +22,26 @@ class Lock:
             try:
                 yield
             except BaseException:
-                if self._holder is me:
-                    self._holder = self
+                if self.state is me:
+                    self.state = 1
                     self.release()
                 raise
-        self._holder = self
+        self.state = 1
         return True
 
     def locked(self):
         """True (bool) if it is taken."""
-        return self._holder is self
+        return self.state == 1
 
     def release(self):
         """Hands the lock to the next waiting task. RuntimeError if it is not taken."""
-        if self._holder is not self:
+        if self.state != 1:
             raise RuntimeError("Lock not acquired")
-        self._holder = None
-        while not self._holder and self.waiting.peek():
+        self.state = 0
+        while not self.state and self.waiting.peek():
             t = self.waiting.pop()
             if t.state:  # it has not ended in the queue
-                self._holder = t
+                self.state = t
                 core._wake(t)
 
     def __aenter__(self):

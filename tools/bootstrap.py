@@ -48,7 +48,7 @@ def _create():
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
         raise Problem(f"this Python has no ensurepip: install the package {package}")
     try:
-        venv.create(VENV, clear=True, symlinks=True, with_pip=True)
+        venv.create(VENV.resolve(), clear=True, symlinks=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise Problem(f"cannot make {VENV}: {error}") from None
 

@@ -256,7 +256,7 @@ def test_payload_is_encoded_without_a_look_at_the_file_system():
     import json
     from time import ticks_diff, ticks_us
 
-    from asyncio_alt.pubsub import codec
+    from asyncio_alt.pubsub.link import codec
 
     def us(fn, *args):
         start = ticks_us()
