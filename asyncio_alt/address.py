@@ -18,9 +18,9 @@ def pair(addr):
 
 
 def resolve(addr, name, family=0):
-    """Returns the family of an address, and what a socket takes for it. addr: (host, port), or
-    what the socket takes (bytes-like). family: 0 for any. A name server is asked for a host that
-    is no number, and the loop waits for that. OSError if the host is not known, or not in that
+    """Returns the family of an address, and the address in the form that a socket takes. addr:
+    (host, port), or that form (bytes-like). family: 0 for any. If the host is not a number, a name
+    server is asked, and the loop waits for that. OSError if the host is not known, or not in that
     family; TypeError and ValueError have the name (str) of the argument."""
     if isinstance(addr, tuple) and len(addr) > 1:
         if not isinstance(addr[0], str) or not isinstance(addr[1], int):

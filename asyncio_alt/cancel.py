@@ -1,4 +1,4 @@
-"""A cancellation that knows who asked for it, as a task cannot count its cancellations."""
+"""A cancellation that knows its owners, as a task cannot count its cancellations."""
 
 from . import core
 
@@ -23,7 +23,7 @@ def request(task, owner):
 
 
 def answer(exc, owner):
-    """Takes an owner off what its task has raised (an exception or None). Returns True if that is
+    """Takes an owner off the exception (or None) that its task has raised. Returns True if that is
     a cancellation that nobody else has asked for."""
     if not isinstance(exc, Requested) or owner not in exc.owners:
         return False

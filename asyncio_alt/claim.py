@@ -19,8 +19,8 @@ class _Refuse:
 
 
 def claim():
-    """Shuts the stock package off, if it was imported: what needs its loop raises RuntimeError
-    from now on. RuntimeError if it has tasks."""
+    """Shuts the stock package off, if it was imported: calls that need its loop raise
+    RuntimeError from now on. RuntimeError if it has tasks."""
     stock = sys.modules.get("asyncio.core")
     if stock in (None, core) or stock.create_task is _refuse:
         return
@@ -53,7 +53,7 @@ class _Module:
         setattr(_loaded(self), name, value)
 
 
-_names = {}  # id(_Module) to the name of what it stands for
+_names = {}  # id(_Module) to the name of the module that it stands for
 
 
 def _loaded(module):

@@ -29,13 +29,13 @@ class TimeoutError(Exception):
 
 cur_task = None  # the task that runs; None while the loop sleeps and outside it
 _running = False  # a loop is running
-_ender = None  # new_event_loop()'s: a task whose end ends the loop, as that of the main task does
+_ender = None  # set by new_event_loop(): when this task ends, the loop ends, as with the main task
 _left = False  # run() has begun, and all that it has made has not been forgotten yet
 _asleep = False  # it is in a poll that blocks, or is about to be
 _claimed = False  # no other asyncio has tasks in this program
 # Every task that has not ended. No set: one that finds no memory to grow crashes MicroPython.
 _tasks = {}
-_streams = {}  # what ioqueue.IOQueue waits for
+_streams = {}  # the streams that ioqueue.IOQueue waits for
 _flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
 _flag1 = None
 _calls = None  # loop.Calls, once there is a Loop
@@ -46,7 +46,7 @@ _ring = _bell.ring
 _once = _bell.once
 _clear = _bell.clear
 _buf = bytearray(1)  # for _clear()
-_ahead = -1000  # ms, what a priority wake-up adds to the clock: minus the priority window
+_ahead = -1000  # ms that a priority wake-up adds to the clock: minus the priority window
 
 
 ################################################################################
@@ -160,7 +160,7 @@ def current_task():
 
 
 def _show(message, exc, task):
-    # What the default exception handler does.
+    # The work of the default exception handler.
     print(message, file=sys.stderr)
     if task:
         print("future:", task, "coro=", task.coro, file=sys.stderr)
@@ -171,7 +171,7 @@ _tell = _show  # loop.report, once that is loaded: a load with a full heap may c
 
 
 def _report(message, exc, task=None):
-    # Tell the exception handler. Raises no Exception: the loop and what has failed go on.
+    # Tell the exception handler. Raises no Exception: the loop and the failed part go on.
     try:
         _tell(message, exc, task)
     except MemoryError:
@@ -191,7 +191,7 @@ def _heir(t):
 
 _last = TaskQueue()  # ended tasks pass through, and have its one task for their last child
 _last.push(Task(None), 1)
-_ENDS = (CancelledError, StopIteration)  # what a task ends with when nothing is wrong
+_ENDS = (CancelledError, StopIteration)  # a task that ends with one of these has not failed
 
 
 def _end(t, er, awaited):
@@ -204,7 +204,7 @@ def _end(t, er, awaited):
         if t.data is None:
             t.data = er
         return
-    # In no queue: an interrupted one may be, and data tells of what the others wait for.
+    # Whether t is in no queue. An interrupted task may be in one; others have theirs in data.
     free = not awaited and t.data is None
     if callable(waiting):
         t.state = True
@@ -241,8 +241,8 @@ def _end(t, er, awaited):
 
 
 def _answer():
-    # The bell has rung: wake the tasks whose flag is set, then run the callbacks. Returns whether
-    # there was such a task.
+    # The bell has rung: wake the tasks that wait for a flag that is set, then run the
+    # callbacks. Returns whether there was such a task.
     global _flag0, _flag1, cur_task
     _clear(_buf)
     woken = False
@@ -294,7 +294,7 @@ def run_until_complete(main_task=None):
     _ender = None
     try:
         _running = True
-        _answer()  # what was set or called before; and a bell that Ctrl-C left ringing
+        _answer()  # for earlier flags and calls; and for a bell that Ctrl-C left ringing
         while True:
             if rung():
                 _answer()
@@ -338,7 +338,7 @@ def run_until_complete(main_task=None):
                     _asleep = False
                     if woken:
                         break
-            # Run it until it waits for something; what it waits for queues it again.
+            # Run it until it waits for something, which will queue it again.
             try:
                 t = pop()
                 cur_task = t
@@ -348,7 +348,7 @@ def run_until_complete(main_task=None):
                 elif t.state:
                     t.data = None
                     if hasattr(exc, "remove"):
-                        # A scheduled callback woke it before it had noted what it waits for.
+                        # A scheduled callback woke it before it had noted its queue.
                         t.coro.send(None)
                     else:
                         t.coro.throw(exc)
@@ -405,7 +405,7 @@ def run(coro):
 
                 end()
         except MemoryError:
-            pass  # there is none for that module: they are dropped
+            pass  # no memory for that module: they are dropped
         finally:
             _reset()
 
@@ -443,7 +443,7 @@ def _reset():
     _left = False
 
 
-# Stands for the IOQueue until something uses it: what only streams need is loaded then.
+# Stands for the IOQueue until something uses it: the code that only streams need is loaded then.
 class _NoQueue:
     def __getattr__(self, name):
         global _io_queue

@@ -15,16 +15,16 @@ _POLLIN = const(1)
 _POLLOUT = const(4)
 _POLLNVAL = const(32)
 
-# What a datagram has at most; on a microcontroller it is not put together from packets.
+# Bytes of a datagram, at most; on a microcontroller it is not put together from packets.
 _MOST = 65536 if sys.platform in ("linux", "darwin") else 1500
-_HEAD = const(8)  # what counts for each in the buffer, as in CPython
+_HEAD = const(8)  # counted for each datagram in the buffer, as in CPython
 _HIGH = const(4096)  # the high-water mark, at first
 _ROOM = const(65536)  # with more than this above it in the buffer a datagram is refused
 _REUSEPORT = {"linux": 15, "darwin": 512}  # MicroPython has no name for it
 
-# What a DatagramTransport will still do.
+# The states of a DatagramTransport: the work that it will still do.
 _OPEN = const(0)  # all
-_CLOSING = const(1)  # send what is buffered
+_CLOSING = const(1)  # send the buffered datagrams
 _LOSING = const(2)  # call connection_lost
 _LOST = const(3)  # nothing
 
@@ -32,8 +32,8 @@ _byte = bytearray(1)
 
 
 class DatagramProtocol:
-    """What is done with datagrams. The loop calls these methods from its poll, so none may take
-    long. If one raises, that is reported and the transport closed."""
+    """The callbacks for datagrams. The loop calls these methods from its poll, so they must not
+    take long. If one raises, that is reported and the transport closed."""
 
     def connection_made(self, transport):
         """Called once, and first. transport: the DatagramTransport."""
@@ -76,7 +76,7 @@ class DatagramTransport:
         self._low = _HIGH // 4
         self._full = False  # pause_writing() has been called, resume_writing() not since
         self._warned = False
-        self._polled = 0  # what the socket is polled for
+        self._polled = 0  # the events that the socket is polled for
         # The last sender and the last receiver, as the socket has them and as a tuple.
         self._from = self._sender = self._host = self._receiver = None
         opened[self] = None
@@ -91,9 +91,9 @@ class DatagramTransport:
             self._raised(er)
 
     def get_extra_info(self, name, default=None):
-        """What name (str) says: the "socket", "sockname" (the local_addr; its port is 0 if that
-        was, as a socket of MicroPython does not tell) or "peername" (the remote_addr); default if
-        there is no such."""
+        """Returns the entry called name (str): the "socket", "sockname" (the local_addr; its port
+        is 0 if that was, as a socket of MicroPython does not tell) or "peername" (the
+        remote_addr); default if there is no such entry."""
         return self._e.get(name, default)
 
     def is_closing(self):
@@ -162,7 +162,7 @@ class DatagramTransport:
         self._mark()
 
     def _send(self, data, to):
-        # Returns what the socket raised, or None.
+        # Returns the exception that the socket raised, or None.
         try:
             if to:
                 self._s.sendto(data, to)
@@ -221,7 +221,7 @@ class DatagramTransport:
     # The end
 
     def close(self):
-        """Receives no more, sends what is buffered, then calls connection_lost(None)."""
+        """Receives no more, sends the buffered datagrams, then calls connection_lost(None)."""
         if not self._state:
             if self._out:
                 self._state = _CLOSING
@@ -230,7 +230,7 @@ class DatagramTransport:
                 self._lose(None)
 
     def abort(self):
-        """Drops what is buffered; connection_lost(None) is called next."""
+        """Drops the buffered datagrams; connection_lost(None) is called next."""
         self._lose(None)
 
     def _raised(self, er):
@@ -268,7 +268,7 @@ class DatagramTransport:
     # The poll
 
     def _poll(self):
-        # Poll for what is still wanted.
+        # Poll for the events that are still wanted.
         ev = _POLLOUT if self._out else 0
         if not self._state:
             ev |= _POLLIN
@@ -277,7 +277,7 @@ class DatagramTransport:
             self._polled = ev
 
     def _ready(self, ev):
-        # The poll had these events, though another callback may have changed what is wanted.
+        # The poll had these events, but another callback may have changed the wanted ones.
         if ev & ~_POLLOUT and self._polled & _POLLIN:
             self._read(ev)
         if ev & ~_POLLIN and self._out:
@@ -285,9 +285,9 @@ class DatagramTransport:
 
 
 def join_multicast(sock, group, interface="0.0.0.0"):
-    """Has a socket (of a DatagramTransport: get_extra_info("socket")) receive what is sent to
-    group, an IPv4 multicast address as "224.0.0.251". interface: the address (str) of the one to
-    join it on. RuntimeError if this MicroPython cannot; OSError if the network cannot."""
+    """Has a socket (of a DatagramTransport: get_extra_info("socket")) receive the datagrams sent
+    to group, an IPv4 multicast address as "224.0.0.251". interface: the address (str) of the one
+    to join it on. RuntimeError if this MicroPython cannot; OSError if the network cannot."""
     option = getattr(socket, "IP_ADD_MEMBERSHIP", None)
     if option is None:
         raise RuntimeError("join_multicast: this MicroPython has no IP_ADD_MEMBERSHIP")

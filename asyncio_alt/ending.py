@@ -50,7 +50,7 @@ def end():
     try:
         for t in core._tasks:
             t.cancel()
-        for _ in "12":  # they end in the first turn; in the second what they raised is reported
+        for _ in "12":  # they end in the first turn; in the second their exceptions are reported
             _turn.state = True
             core._task_queue.push(_turn)
             core.run_until_complete(_turn)

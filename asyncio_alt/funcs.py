@@ -3,7 +3,7 @@
 from . import core
 
 
-# What a task has in its data while it waits for the tasks aws: Task.cancel() calls remove().
+# The data of a task while it waits for the tasks aws: Task.cancel() calls remove().
 class _Wait:
     def __init__(self, aws):
         self.aws = aws
@@ -36,7 +36,7 @@ class _Waker:
             self.aw.state.push(core.cur_task)
             core.cur_task.data = self.aw.state
             return
-        iter(self.aw)  # its exception has somebody who gets it
+        iter(self.aw)  # its exception is retrieved: it goes to the waiting task
         if self.me.data is self.wait:
             self.wait.queue.remove(self.me)
             core._push(self.me, core._heir(core.cur_task))

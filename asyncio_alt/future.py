@@ -1,4 +1,4 @@
-"""Future, and what waits for several tasks or futures: wait, as_completed, shield."""
+"""Future, and the waits for several tasks or futures: wait, as_completed, shield."""
 
 from . import core
 from .event import Event
@@ -10,7 +10,7 @@ ALL_COMPLETED = "ALL_COMPLETED"
 
 
 class InvalidStateError(Exception):
-    """Raised by a Future whose result is set twice, or asked for before it is set."""
+    """Raised by a Future if its result is set twice, or asked for before it is set."""
 
 
 class Future:
@@ -20,8 +20,8 @@ class Future:
     interrupts. Another thread calls Loop.call_soon_threadsafe(future.set_result, result)."""
 
     def __init__(self):
-        # As of a Task: state is the queue of the tasks that wait, then False; data is None, then
-        # the exception that tells of the result.
+        # As in a Task: state is the queue of the tasks that wait, then False; data is None, then
+        # the exception that holds the result.
         self.state = core.TaskQueue()
         self.data = None
         self._callbacks = []  # (WhenDone, function)
@@ -61,7 +61,7 @@ class Future:
         return isinstance(self.data, core.CancelledError)
 
     def cancel(self):
-        """Raises CancelledError in those who wait. Returns False if it is done already."""
+        """Raises CancelledError in the tasks that wait. Returns False if it is done already."""
         if not self.state:
             return False
         self._end(core.CancelledError())
@@ -72,8 +72,8 @@ class Future:
         self._end(StopIteration(result))
 
     def set_exception(self, exception):
-        """Sets the exception (or its class) that is raised in those who wait. InvalidStateError if
-        it is done."""
+        """Sets the exception (or its class) that is raised in the tasks that wait.
+        InvalidStateError if it is done."""
         if isinstance(exception, type):
             exception = exception()
         if not isinstance(exception, BaseException) or isinstance(exception, StopIteration):
@@ -123,8 +123,8 @@ _Coroutine = type(_await(None))
 
 
 def iscoroutine(obj):
-    """True (bool) for what calling an `async def` returns. A generator is one too: MicroPython
-    does not tell them apart."""
+    """True (bool) for a coroutine, as calling an `async def` returns it. It is True for a
+    generator too: MicroPython does not tell them apart."""
     return isinstance(obj, _Coroutine)
 
 

@@ -9,7 +9,8 @@ from .timer import Handle, WhenDone
 
 
 class _Group:
-    # What both have. (MicroPython's classes cannot have two exceptions as bases.)
+    # The part that both classes share. (MicroPython's classes cannot have two exceptions as
+    # bases.)
 
     def _checked(self, message, exceptions):
         name = type(self).__name__
@@ -50,9 +51,9 @@ class _Group:
         return _of(self.message, exceptions)
 
     def split(self, condition):
-        """Returns two groups, of the exceptions that match and of the others, each None if there
-        are none, nested as they are here. condition: a class, a tuple of classes, or a function
-        that takes an exception."""
+        """Returns two groups, of the exceptions that match and of the others, each None if it
+        would be empty, nested as they are here. condition: a class, a tuple of classes, or a
+        function that takes an exception."""
         test = condition
         if isinstance(condition, (type, tuple)):
 
@@ -100,7 +101,7 @@ def _of(message, exceptions):
     return ExceptionGroup(message, exceptions)
 
 
-# What the task of a group waits on until all others have ended: it is in no queue.
+# The task of a group waits on this until all others have ended: it is in no queue.
 class _Parked:
     @staticmethod
     def remove(task):

@@ -1,4 +1,4 @@
-"""What the loop does while nothing is due: it may sleep with the chip's clocks stopped."""
+"""The wait of the loop while nothing is due: it may sleep with the chip's clocks stopped."""
 
 import sys
 from time import ticks_diff, ticks_ms, ticks_us
@@ -43,7 +43,7 @@ if sys.platform == "rp2":
     except ImportError:
         _wlans = ()
 
-_hook = None  # what set_idle_hook() was given
+_hook = None  # the hook of set_idle_hook()
 _awake = 0  # how many stay_awake() are open
 _state = None  # rp2: the address of the scheduler's state, once it is known
 _seen = None
@@ -52,10 +52,10 @@ _seen = None
 def set_idle_hook(hook):
     """Has the loop call hook(ms, polled) whenever it would wait; None: it waits by itself.
 
-    ms: until the next deadline (int), -1 if there is none. polled: True if tasks wait for
+    ms: until the next deadline (int), -1 if there is no deadline. polled: True if tasks wait for
     streams, which only the loop's poll sees. The hook waits and returns None; or it returns how
     many ms the loop is to wait instead (int, -1: as long as it may), which is never past the
-    deadline. Then the loop looks for what has happened; if that is nothing, it calls again.
+    deadline. Then the loop looks for events; if nothing has happened, it calls the hook again.
 
     It must return soon after an interrupt, and must not allocate. An exception that it raises goes
     to the exception handler, and the hook is dropped. TypeError if it cannot be called. This
@@ -191,8 +191,8 @@ _ways = abs, _down
 def _whole(n):
     # Sleep unless the bell has rung or a callback waits to be called. Interrupts are off from that
     # look on, and one that is pending ends lightsleep, so none is slept over. The look leaves the
-    # scheduler's queue alone: what is put into it could be taken out only by calling what stands
-    # before it. MicroPython calls what waits at the next jump, so there is none until interrupts
+    # scheduler's queue alone: an entry can be taken out only by calling those before it.
+    # MicroPython calls waiting callbacks at the next jump. So there is no jump until interrupts
     # are on again, or it is known that nothing waits: a 0 in the state picks abs, which does
     # nothing. 1 and -1 (the loop runs in a callback, and none is called) pick _down.
     state = machine.disable_irq()
@@ -228,10 +228,10 @@ class LightSleep:
     """An idle hook that sleeps with machine.lightsleep: up to the next deadline in one go while
     only deadlines and interrupts can wake a task.
 
-    While a task waits for a stream it does not: a UART, SPI, I2S, PIO or socket loses what comes
-    in while the clocks stand. allow(stream) takes that loss for one stream, streams=True for all;
-    then it sleeps slice_ms at a time, and the loop looks at the streams in between. Nor does it
-    on rp2 while a USB host is connected or WiFi is active.
+    While a task waits for a stream it does not sleep: a UART, SPI, I2S, PIO or socket loses data
+    that comes in while the clocks stand. allow(stream) takes that loss for one stream,
+    streams=True for all; then it sleeps slice_ms at a time, and the loop looks at the streams in
+    between. Nor does it sleep on rp2 while a USB host is connected or WiFi is active.
 
     slice_ms: int, 2 to 4000000. veto: called without arguments, from the loop, before each sleep
     and every slice_ms while it returns true, which prevents the sleep. min_ms: int, 3 to 4000000,
@@ -260,8 +260,8 @@ class LightSleep:
         self._since = ticks_ms()  # up to when _ms counts
 
     def allow(self, stream):
-        """Lets the chip sleep, slice_ms at a time, while a task waits for this stream. What comes
-        in or goes out meanwhile may be lost."""
+        """Lets the chip sleep, slice_ms at a time, while a task waits for this stream. Data that
+        comes in or goes out meanwhile may be lost."""
         self._allowed[id(stream)] = stream
 
     def _may(self):

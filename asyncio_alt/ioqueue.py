@@ -12,7 +12,7 @@ except ImportError:
 
 from . import core
 
-POLLPRI = 2  # what a stream's ioctl reports to have its reader woken with priority
+POLLPRI = 2  # a stream's ioctl reports it to have its reader woken with priority
 _POLLIN = const(1)
 _POLLPRI = const(2)
 _POLLOUT = const(4)
@@ -35,9 +35,9 @@ core._drop = _drop
 
 
 def octets(buf, what):
-    """A buffer, named what (str) in errors, as one whose items are bytes: itself if they are, else
-    a bytearray at its address, which lives no longer than it. TypeError if it is no buffer, or if
-    this MicroPython has no uctypes."""
+    """Returns a buffer as one with items of one byte: the buffer itself if its items are bytes,
+    else a bytearray at its address, which lives no longer than it. `what` (str): the name for
+    errors. TypeError if it is no buffer, or if this MicroPython has no uctypes."""
     try:
         if isinstance(buf, str):
             raise TypeError
@@ -115,16 +115,16 @@ class IOQueue:
     def __init__(self):
         # id(stream) -> [reader, writer, stream, events, soft, watcher, and two more]
         #   reader, writer: the task that waits, or None
-        #   events: what to poll for the reader, _POLLPRI among it if it has priority
+        #   events: to poll for the reader, with _POLLPRI if it has priority
         #   soft: the stream is written in Python
-        #   watcher: None, or what watch() was given; then it is the reader too
+        #   watcher: None, or the w of watch(); then it is the reader too
         #   two more: for wait_io_event()
         self.map = core._streams
         self.soft = 0  # how many are written in Python
         self._start()
 
     def _update(self, e):
-        # Poll for what is still waited for.
+        # Poll for the events that are still waited for.
         ev = e[3] if e[0] else 0
         if e[1]:
             ev |= _POLLOUT
@@ -136,7 +136,8 @@ class IOQueue:
             self.soft -= e[4]
 
     def enqueue(self, s, idx, ev, t):
-        """As queue_read() (idx 0) or queue_write() (1) for the task t, with what to poll for."""
+        """As queue_read() (idx 0) or queue_write() (1) for the task t; ev: the events to poll
+        for."""
         e = self.map.get(id(s))
         if e is None:
             if hasattr(s, "fileno") and s.fileno() < 0:
@@ -262,7 +263,7 @@ class IOQueue:
                     elif not 0 < dt < _LOOK_MS:
                         dt = _LOOK_MS  # no interrupt tells of them
                 push = core._push
-                due = None  # an entry whose watcher is to be called, and in it the next
+                due = None  # an entry with a watcher to be called, and in it the next
                 try:
                     t = dt and core._task_queue.peek()
                     # As in the loop: the time is reckoned last.

@@ -9,9 +9,10 @@ from .event import ThreadSafeFlag
 _MASK = const(0xFFFFFF)  # counters wrap: a large int would allocate
 _NO_AWAIT = "await inside an interrupt block"
 
-# What an interrupt calls. While the body runs there is no cur_task, neither for Python nor for C
-# code: whatever would wait raises before it has changed anything. All of this is ahead of the
-# body, so it is machine code where the port can make that, and has core's globals as its own.
+# The function that an interrupt calls. While the body runs there is no cur_task, neither for
+# Python nor for C code: code that would wait raises before it has changed anything. All of this is
+# ahead of the body, so it is machine code where the port can make that, and has core's globals as
+# its own.
 _CALL = """
 def call(self, arg):
     global cur_task
@@ -58,12 +59,12 @@ _shared = _find_shared()
 _stray = RuntimeError(_NO_AWAIT)
 
 
-# What a task that has a block awaits: to leave the block, and where there is no wake.once to
-# enter it. One for each task, as another may enter before this one has gone on.
+# A task that has a block awaits this to leave the block and, where there is no wake.once, to
+# enter it. Each task has its own, as another may enter before this one has gone on.
 class _Wait:
     def __init__(self):
         self.parks = False  # the next __next__() yields
-        self.exc_type = self.exc = None  # what the body has raised
+        self.exc_type = self.exc = None  # the exception of the body
         self.stop = StopIteration()
 
     def __iter__(self):
@@ -98,10 +99,10 @@ _UNKNOWN = (AttributeError, KeyError, NameError)
 
 
 class _Interrupt:
-    """The handler of an interrupt and, in `async with`, the context whose body it runs.
+    """The handler of an interrupt and, in `async with`, the context of the body that it runs.
 
     The block waits for the interrupt; that runs the body to its end, at once, and the task goes
-    on in the loop with what the body returned or raised. A body that allocates in a hard interrupt
+    on in the loop with the body's result or exception. A body that allocates in a hard interrupt
     raises MemoryError in the task, one that awaits RuntimeError. docs/interrupts.md has the rest.
 
     keep: True to keep an interrupt that comes while no block is open: the next block does not wait
@@ -112,16 +113,16 @@ class _Interrupt:
     or by tasks; not by other threads. RuntimeError if another task waits in a block of it."""
 
     def __init__(self, keep=True, priority=False):
-        self._run = self._miss = self._missed  # what a call runs; _miss while no block is open
+        self._run = self._miss = self._missed  # a call runs it; _miss while no block is open
         self._owner = None  # the task that had the last block
         self._resume = None  # its coroutine's send
         self._wait = None  # its _Wait
         self._once = core._once and core._bell.new_once()
         self._keep = keep
-        self._inline = None  # the task whose body the loop runs, for an interrupt that was kept
+        self._inline = None  # the loop runs the body of this task, for a kept interrupt
         self.missed = 0
         self._taken = 0  # how many of these had a block since
-        # As of a ThreadSafeFlag, in whose list it is while a task waits. state, 1: go on.
+        # As in a ThreadSafeFlag; it is in their list while a task waits. state, 1: go on.
         self.state = 0
         self.task = None
         self.priority = priority

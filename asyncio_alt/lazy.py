@@ -27,10 +27,10 @@ timeouts Timeout timeout timeout_at timeout_ms"""
 
 
 def load(package, name, names=_NAMES):
-    """Returns what name (str) stands for in a package, whose globals (dict) get it too.
-    AttributeError if no line of names has it."""
+    """Returns the object called name (str) of a package (its globals, a dict), and stores it
+    there. AttributeError if no line of names has it."""
     if name == "__all__" and "core" in package:
-        # What `import *` takes of the package and of its core: what is loaded already.
+        # The names that `import *` takes of the package and of its core: those loaded already.
         return [name for name in package["core"].__dict__ if name[0] != "_"]
     for line in names.split("\n"):
         line = line.split(" ")

@@ -36,8 +36,8 @@ class Calls:
         core._ring(b"\0")
 
     def run(self):
-        # What a callback adds has its turn in the next run. Each is taken out before it is called,
-        # so that those behind one that raises KeyboardInterrupt are kept.
+        # A callback that another one adds has its turn in the next run. Each is taken out before
+        # it is called, so that those behind one that raises KeyboardInterrupt are kept.
         self.thread = get_ident()
         n = len(self.near)
         last = self.last
@@ -78,7 +78,7 @@ def report(message, exc, task):
             _spare[key] = None
 
 
-# Stock's name for what it gives the exception handler.
+# Stock's name for the context that it gives the exception handler.
 _exc_context = {"message": "Task exception wasn't retrieved", "exception": None, "future": None}
 
 
@@ -158,7 +158,7 @@ class Loop:
         return time()
 
     def call_soon(callback, *args):
-        """Has the loop call callback(*args) behind what is ready now; returns a Handle to
+        """Has the loop call callback(*args) behind all that is ready now; returns a Handle to
         cancel(). May be called from tasks and micropython.schedule callbacks. An exception that
         callback raises goes to the exception handler; so with call_later() and call_at()."""
         from .timer import Handle
@@ -223,7 +223,7 @@ class Loop:
     # non-blocking: MicroPython does not tell whether it is.
 
     def sock_recv(sock, nbytes):  # async
-        """Receives what is there, nbytes at most; waits for one at least; b"" at the end."""
+        """Receives the available bytes, nbytes at most; waits for at least one; b"" at the end."""
         from .sockets import sock_recv
 
         return sock_recv(sock, nbytes)
@@ -278,7 +278,7 @@ class Loop:
         Loop._exc_handler = handler
 
     def get_exception_handler():
-        """What set_exception_handler() was given, or None."""
+        """The handler that set_exception_handler() has set, or None."""
         return Loop._exc_handler
 
     def default_exception_handler(loop, context):

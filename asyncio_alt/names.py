@@ -69,9 +69,10 @@ def decode(packet, i):
 
 
 def answer(packet, ident, question):
-    """What a packet says to a question (bytes) of the identity ident (two bytes): the name it
-    comes to, its addresses (list of bytes, empty if it has none) and how many seconds that holds.
-    ValueError or IndexError if it is no answer to that, OSError if the server could not tell."""
+    """Reads a packet as the answer to a question (bytes) with the identity ident (two bytes).
+    Returns the final name, its addresses (list of bytes, may be empty) and for how many seconds
+    that holds. ValueError or IndexError if it is no answer to that, OSError if the server could
+    not tell."""
     i = 12 + len(question)
     if (
         packet[:2] != ident
@@ -90,7 +91,7 @@ def answer(packet, ident, question):
     found = []
     ttl = _MAX_S
     try:
-        # An alias stands ahead of what it stands for.
+        # An alias stands ahead of its target.
         for _ in range(min(packet[6] << 8 | packet[7], _RECORDS)):
             owner, i = decode(packet, i)
             size = packet[i + 8] << 8 | packet[i + 9]
@@ -116,7 +117,7 @@ def answer(packet, ident, question):
             raise OSError(_FAIL, "getaddrinfo: the answer is too long for UDP")
         ttl = min(ttl, _NEGATIVE_S)
         if packet[8] | packet[9]:
-            name = question[:-4]  # an authority says that there are none
+            name = question[:-4]  # an authority says that there are no addresses
     return name, found, ttl
 
 
@@ -132,8 +133,8 @@ def text(address):
 
 def set_nameserver(address, port=53):
     """Sets which name server is asked, in place of the one that the port knows. address: numeric
-    (str), or several of them in a list or tuple, of which three are asked; None for what the port
-    knows. Answers that were kept are forgotten."""
+    (str), or several of them in a list or tuple, of which three are asked; None for the one that
+    the port knows. Answers that were kept are forgotten."""
     global _chosen, _cache, _asking
     addresses = [address] if isinstance(address, str) else list(address or ())
     for a in addresses:
@@ -243,7 +244,7 @@ async def _query(servers, question, end, rounds):
 
 
 class _Question(Event):
-    # Those who ask the same while the first one waits for the answer wait for that.
+    # Tasks that ask the same while the first one waits for the answer wait for this.
 
     end = None  # the addresses, or the OSError
     task = None  # which asks
@@ -297,7 +298,7 @@ async def _ask(servers, name, kind, rounds):
     return found
 
 
-# What others use
+# For other modules
 
 
 def _digits(host):
@@ -305,7 +306,7 @@ def _digits(host):
 
 
 def _in_hosts(name):
-    # What /etc/hosts has, where there is one.
+    # The addresses in /etc/hosts, if that file exists.
     try:
         with open("/etc/hosts") as f:
             return [

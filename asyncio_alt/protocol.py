@@ -22,13 +22,13 @@ _BYTES = (bytes, bytearray)
 
 _FAILED = (OSError, ValueError)  # of a stream: ValueError if TLS does not trust the peer
 
-# What a Transport will still do.
+# The states of a Transport: the work that it will still do.
 _OPEN = const(0)  # all
-_CLOSING = const(1)  # send what is buffered
+_CLOSING = const(1)  # send the buffered bytes
 _LOSING = const(2)  # call connection_lost
 _LOST = const(3)  # nothing
 
-_room = None  # what all Protocols' bytes are read into first, once there is one
+_room = None  # the bytes of all Protocols are read into this first, once there is a Protocol
 
 
 class _Base:
@@ -50,11 +50,11 @@ class _Base:
 
 
 class Protocol(_Base):
-    """What is done with a connection. The loop calls these methods from its poll, so none may
+    """The callbacks for a connection. The loop calls these methods from its poll, so they must not
     take long. If one raises, that is reported and the transport closed."""
 
     def data_received(self, data):
-        """Called with what was received (bytes, never empty): in a pass of the loop once, with 512
+        """Called with the received data (bytes, never empty): once in a pass of the loop, with 512
         bytes at most, 16384 on the unix port."""
 
 
@@ -95,7 +95,7 @@ class Transport:
         self._any = getattr(stream, "any", None)  # a stream without an end: how much is there
         self._take = getattr(stream, "readinto", None) or _reader(stream.read)
         self._into = hasattr(protocol, "get_buffer")
-        self._taking = False  # in _any() or _take(): what is raised comes from the stream
+        self._taking = False  # in _any() or _take(): an exception comes from the stream
         if not (self._into or _room):
             _room = memoryview(bytearray(_CHUNK))
         self._state = _OPEN
@@ -110,7 +110,7 @@ class Transport:
         self._low = _HIGH // 4
         self._full = False  # pause_writing() has been called, resume_writing() not since
         self._warned = False
-        self._polled = 0  # what the stream is polled for
+        self._polled = 0  # the events that the stream is polled for
         self._poll()
         opened[self] = None
         try:
@@ -119,8 +119,8 @@ class Transport:
             self._raised(er)
 
     def get_extra_info(self, name, default=None):
-        """What name (str) says: the "socket" and "peername" (address) of a TCP connection, the
-        "stream" of connect_stream(); default if there is no such."""
+        """Returns the entry called name (str): the "socket" and "peername" (address) of a TCP
+        connection, the "stream" of connect_stream(); default if there is no such entry."""
         return self._e.get(name, default)
 
     def is_closing(self):
@@ -181,11 +181,11 @@ class Transport:
     # Sending
 
     def write(self, data):
-        """Sends what the stream takes of data (bytes-like) at once, and the rest when it takes
-        more. Dropped, with a warning the first time, if is_closing(). OSError (ENOBUFS) if more
-        than 64 KB above the high-water mark are buffered already; that the connection has failed
-        is told by connection_lost() alone. TypeError for items of more than a byte on a
-        MicroPython without uctypes."""
+        """Sends as much of data (bytes-like) as the stream takes at once, and the rest when it
+        takes more. Data is dropped, with a warning the first time, if is_closing(). OSError
+        (ENOBUFS) if more than 64 KB above the high-water mark are buffered already;
+        connection_lost() alone tells of a failed connection. TypeError for items of more than a
+        byte on a MicroPython without uctypes."""
         if not isinstance(data, _BYTES):
             data = octets(data, "write: data")
         if self._state:
@@ -289,7 +289,7 @@ class Transport:
     # The end
 
     def close(self):
-        """Receives no more, sends what is buffered, then calls connection_lost(None)."""
+        """Receives no more, sends the buffered bytes, then calls connection_lost(None)."""
         if not self._state:
             if self._out:
                 self._state = _CLOSING
@@ -298,7 +298,7 @@ class Transport:
                 self._lose(None)
 
     def abort(self):
-        """Drops what is buffered; connection_lost(None) is called next."""
+        """Drops the buffered bytes; connection_lost(None) is called next."""
         self._lose(None)
 
     def _raised(self, er):
@@ -341,7 +341,7 @@ class Transport:
     # The poll
 
     def _poll(self):
-        # Poll for what is still wanted.
+        # Poll for the events that are still wanted.
         ev = _POLLOUT if self._out else 0
         if not (self._state or self._paused or self._eof):
             ev |= _POLLIN
@@ -350,7 +350,7 @@ class Transport:
             self._polled = ev
 
     def _ready(self, ev):
-        # The poll had these events, though another callback may have changed what is wanted.
+        # The poll had these events, but another callback may have changed the wanted ones.
         moved = False
         if ev & ~_POLLOUT and self._polled & _POLLIN:
             moved = self._read()
@@ -361,9 +361,9 @@ class Transport:
 
 
 def connect_stream(protocol, stream):
-    """Connects protocol to a stream: a UART, or any other that can be polled and whose read() and
-    write() do not wait; returns the Transport. A stream without a close() is left open when that
-    is. TypeError if it cannot be polled, RuntimeError if a task waits for it."""
+    """Connects protocol to a stream: a UART, or any other that can be polled, with a read() and
+    write() that do not wait; returns the Transport. A stream without a close() is left open when
+    that is closed. TypeError if it cannot be polled, RuntimeError if a task waits for it."""
     return Transport(protocol, stream, {"stream": stream})
 
 

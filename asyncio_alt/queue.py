@@ -33,7 +33,7 @@ class Queue:
         return len(self._items)
 
     def empty(self):
-        """True (bool) if there is none."""
+        """True (bool) if the queue is empty."""
         return not self._items
 
     def full(self):
@@ -52,7 +52,7 @@ class Queue:
         self._wake_one(self._getters)
 
     def get_nowait(self):
-        """Takes the oldest item. QueueEmpty if there is none."""
+        """Takes the oldest item. QueueEmpty if the queue is empty."""
         try:
             item = self._items.pop(0)
         except IndexError:

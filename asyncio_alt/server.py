@@ -33,7 +33,7 @@ class Server:
     def __init__(self, s, connected):
         self._s = s
         self._connected = connected
-        self._over = None  # the Event of those who wait until it is closed
+        self._over = None  # the Event of the tasks that wait until it is closed
         self.closed = False
         core._io_queue.watch(s, 1, self)
         core._io_queue.opened[self] = None
@@ -57,8 +57,8 @@ class Server:
                 self._over.set()
 
     async def wait_closed(self):
-        """Waits until it is closed, by close() or because run() has ended. If all who wait are
-        cancelled, it is closed too."""
+        """Waits until it is closed, by close() or because run() has ended. If all tasks that
+        wait are cancelled, it is closed too."""
         if not self.closed:
             if not self._over:
                 from .event import Event

@@ -6,7 +6,7 @@ from . import core
 from .address import pair, resolve
 from .ioqueue import octets
 
-_DONE = (EALREADY, EINPROGRESS, 106, 127, 56)  # what connect() raises when it is: EISCONN
+_DONE = (EALREADY, EINPROGRESS, 106, 127, 56)  # connect() raises one of these when it is: EISCONN
 
 
 def _method(sock, name):

@@ -11,9 +11,10 @@ _ON_ITS_WAY = (EALREADY, EINPROGRESS, 106, 127, 56)  # the last three: EISCONN o
 class Stream:
     """Reads and writes the stream s (a socket, a UART, any object with ioctl); StreamReader and
     StreamWriter are this class. e: a dict for get_extra_info(). priority: True to have its reads
-    woken with priority; then those of a stream that has any(), as a UART has, take what is there,
-    where the UART itself would wait for more. A read that is cancelled loses nothing: the next one
-    gets the bytes. A buffer may have items of more than a byte; all sizes are in bytes."""
+    woken with priority; then reads of a stream that has any(), as a UART has, take the available
+    bytes, where the UART itself would wait for more. A read that is cancelled loses nothing: the
+    next one gets the bytes. A buffer may have items of more than a byte; all sizes are in
+    bytes."""
 
     raw = None  # the socket under TLS: a close() of that may leave it open
     closed = False  # by wait_closed()
@@ -23,7 +24,7 @@ class Stream:
         self.s = s
         self.e = e
         self.priority = priority
-        self.in_buf = b""  # what unfinished reads have taken from the stream
+        self.in_buf = b""  # bytes that unfinished reads have taken from the stream
         self.out_buf = b""  # out_buf[out_off:] is written and not sent yet
         self.out_off = 0
         self.out_ref = False  # out_buf is the caller's
@@ -71,9 +72,9 @@ class Stream:
         return r
 
     def read(self, n=-1):  # async
-        """Reads what is there, n bytes at most; waits for one at least; b"" at the end. With -1:
-        up to the end of the stream, or all that is there if it is one without an end (it has an
-        any() method, as a UART has)."""
+        """Reads the available bytes, n at most; waits for at least one; b"" at the end. With -1:
+        reads up to the end of the stream, or all available bytes of a stream without an end (with
+        an any() method, as a UART has)."""
         endless = n < 0 and hasattr(self.s, "any")
         if self.in_buf and (n > 0 or endless and not self.s.any()):
             return self._take(n)
@@ -89,7 +90,7 @@ class Stream:
                     return self._take()
 
     def readinto(self, buf):  # async
-        """Reads what is there into buf, waits for one byte at least; returns the number of bytes,
+        """Reads the available bytes into buf, waits for at least one; returns the number of bytes,
         0 at the end."""
         if self.in_buf or self.priority:
             buf = core._io_queue.octets(buf, "readinto: buf")
@@ -106,7 +107,8 @@ class Stream:
                 return n
 
     def readexactly(self, n):  # async
-        """Reads n bytes. EOFError at an end before; what came is left for the next read."""
+        """Reads n bytes. EOFError if the stream ends before; the bytes that came are left for the
+        next read."""
         if n < 0:
             raise ValueError("readexactly: n must not be negative")
         while True:
@@ -124,7 +126,7 @@ class Stream:
                 self._keep(r)
 
     def readline(self):  # async
-        """Reads a line with its b"\\n", or what is there before the end of the stream."""
+        """Reads a line with its b"\\n", or the rest before the end of the stream."""
         r = True
         seen = 0
         while True:
@@ -144,9 +146,9 @@ class Stream:
             self._keep(r)
 
     def write(self, buf, copy=True):
-        """Sends what the stream takes of buf (bytes-like or str) at once; drain() sends the rest.
-        copy: False to keep the rest by reference and allocate nothing. Then buf must stay as it
-        is until drain() is done, and a write before that raises OSError (EBUSY). TypeError for
+        """Sends as much of buf (bytes-like or str) as the stream takes at once; drain() sends the
+        rest. copy: False to keep the rest by reference and allocate nothing. Then buf must stay as
+        it is until drain() is done, and a write before that raises OSError (EBUSY). TypeError for
         items of more than a byte on a MicroPython without uctypes."""
         if isinstance(buf, str):
             buf = buf.encode()
@@ -186,7 +188,7 @@ class Stream:
                 if not isinstance(buf, _BYTES):
                     buf = core._io_queue.octets(buf, "")
                 left = len(buf) - self.out_off
-                # TLS has made a record of what it refused: it must get the same bytes again.
+                # TLS has made a record of the bytes it refused: it must get the same bytes again.
                 ask = self.out_ask or left
                 if self.out_off or ask < len(buf):
                     buf = memoryview(buf)[self.out_off : self.out_off + ask]
@@ -270,7 +272,7 @@ def _dial(s, addr):
 
 
 def _secure(s, ssl, name):
-    # The client's side of TLS over the socket s, whose peer is to have this name.
+    # The client's side of TLS over the socket s. The peer is to have this name.
     if ssl is True:
         import ssl
 

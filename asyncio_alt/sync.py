@@ -5,7 +5,7 @@ from micropython import const
 from . import core
 from .lock import Lock
 
-# What a Barrier does with the tasks that come.
+# The states of a Barrier: how it treats the tasks that come.
 _FILLS = const(0)  # holds them back
 _DRAINS = const(1)  # lets them go
 _RESETS = const(2)  # raises BrokenBarrierError in them, then fills again
@@ -56,7 +56,7 @@ class _Waiting:
 
 
 class _Done:
-    # What `async with` awaits where there is nothing to wait for. It allocates nothing.
+    # `async with` awaits this where there is nothing to wait for. It allocates nothing.
 
     def __init__(self):
         self._end = StopIteration()
@@ -132,7 +132,7 @@ class Semaphore(_Waiting):
 
 
 class BoundedSemaphore(Semaphore):
-    """A Semaphore whose release() raises ValueError if it was called more often than acquire()."""
+    """A Semaphore with a release() that raises ValueError if called more often than acquire()."""
 
     def __init__(self, value=1):
         super().__init__(value)

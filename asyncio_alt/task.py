@@ -2,7 +2,7 @@
 
 from . import core
 
-# A scheduled callback may come between any two steps of what follows, and push or pop tasks; a
+# A scheduled callback may come between any two steps of this code, and push or pop tasks; a
 # KeyboardInterrupt may end it there. So each step that changes a queue is one call of a list's
 # method, which is C code and does all or nothing.
 

@@ -1,4 +1,4 @@
-"""timeout(), timeout_ms() and timeout_at(): a deadline for what an `async with` does."""
+"""timeout(), timeout_ms() and timeout_at(): a deadline for the body of an `async with`."""
 
 from micropython import const
 

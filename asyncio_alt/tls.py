@@ -1,4 +1,4 @@
-"""TLS connections whose hands are not shaken yet: how long that may take, and how many may try."""
+"""TLS connections before their handshake ends: how long that may take, and how many may try."""
 
 from time import ticks_add, ticks_diff
 
@@ -72,8 +72,8 @@ class Handshakes:
 
 
 class Doorman:
-    """What a TLS server does with each connection. most: see Handshakes. ms (int): for each
-    handshake. connected: called with the TLS socket, the one under it and the peer's address, once
+    """Takes each connection of a TLS server. most: see Handshakes. ms (int): for each handshake.
+    connected: called with the TLS socket, the one under it and the peer's address, once
     the peer has begun; returns the connection."""
 
     def __init__(self, ssl, most, ms, connected):

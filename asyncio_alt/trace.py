@@ -1,8 +1,8 @@
-"""What the loop did lately, from a ring that records runs of tasks, wake-ups, polls and sleeps.
+"""The recent past of the loop: a ring that records runs of tasks, wake-ups, polls and sleeps.
 
-The loop knows nothing of it, so it costs nothing while it is off: start() puts functions that
-record in the place of what the loop takes when it begins to run, and of what it looks up when it
-waits. This module records; trace_read.py makes sense of it."""
+The loop knows nothing of it, so it costs nothing while it is off: start() puts recording functions
+in the place of those that the loop takes when it begins to run, and of those that it looks up when
+it waits. This module records; trace_read.py makes sense of it."""
 
 import sys
 from array import array
@@ -27,7 +27,7 @@ _MAX_SIZE = const(100000)
 #   _ring   after a head of 8: when a run began, a wake-up was, a poll or sleep ended, in us;
 #           the key of the task that runs, or that is handed on; when the poll or sleep began
 #   _objs   the task, None for a poll or sleep;
-#           a run: what the task has waited for since, which is its data; a wake-up: one of the
+#           a run: the object that the task has waited for since, its data; a wake-up: one of the
 #           ints below; a poll or sleep: for how many ms, an int; only the end of a run: None
 # At the end of _objs are the function that tells of a run that took too long, and a spare place.
 _HEAD = const(8)
@@ -35,7 +35,7 @@ _NEXT = const(0)  # place of the next record; _SIZE: nothing is recorded
 _DATA = const(1)  # place in _objs for the data of the task that runs; the spare one: none does
 _LAPS = const(2)  # how often the ring went round
 _SIZE = const(3)  # places in a lap
-_SINCE = const(4)  # begin of what goes on now
+_SINCE = const(4)  # begin of the current run, poll or sleep
 _LIMIT = const(5)  # how long that may take, in us
 _LAST = const(6)  # _NEXT when recording was stopped
 
@@ -43,7 +43,7 @@ _FLAG = const(0)  # a flag woke the task
 _PRIORITY = const(1)  # so, with priority
 _HANDED_ON = const(2)  # the task has ended, and hands its priority on with this key
 
-# Compiled by the first start(), to machine code where the port can have it: what is called in each
+# Compiled by the first start(), to machine code where the port can have it: code that runs in each
 # pass must be short. run() takes the place of the task queue's pop, poll() of the poller's ipoll.
 # More than 5 arguments and variables from outside would make a call allocate.
 _SOURCE = """
@@ -105,7 +105,7 @@ def make_poll(ipoll, ring, objs, ticks_us):
         return result
     return poll
 """
-_makers = None  # what that defines
+_makers = None  # the names that it defines
 
 _ring = None
 _objs = None
@@ -182,7 +182,7 @@ def _put(task, what, now, begin):
 
 
 ################################################################################
-# What is put in the place of parts of the loop, and calls these
+# Functions that are put in the place of parts of the loop, and call these
 
 
 # Stands for the task queue while a run of the loop begins: gives it our run() for pop, and steps
@@ -218,7 +218,7 @@ def _run(main_task=None):
     queue = core._task_queue
     core._task_queue = _Tap(queue)
     _tapped = True
-    _ring[_SINCE] = ticks_us() & _MASK  # what was before is no part of the loop
+    _ring[_SINCE] = ticks_us() & _MASK  # the time before is no part of the loop
     try:
         return _loops_run(main_task)
     finally:

@@ -1,4 +1,4 @@
-"""What the ring of trace.py has recorded, as a story, as sums and as text for a PC.
+"""The records in the ring of trace.py, as a story, as sums and as text for a PC.
 
 Its names are to be had from trace."""
 
@@ -43,7 +43,7 @@ def _now():
 
 
 def records():
-    """Yields what is in the ring, oldest first, as tuples (what, begin, length, task, why, late).
+    """Yields the records, oldest first, as tuples `(what, begin, length, task, why, late)`.
     begin is in us since the oldest event, length in us.
 
         "run"    the Task task ran; why: "start" (for the first time since start()), "yield" (it
@@ -55,7 +55,7 @@ def records():
         "poll"   the loop looked for I/O
         "sleep"  the loop waited for something to do
 
-    What passes between them is the loop's own time, and that of callbacks. It must be less than 18
+    The time between them is the loop's own, and that of callbacks. It must be less than 18
     minutes. Don't await between two tuples in a loop that is recorded."""
     p = trace._ring
     objs = trace._objs
@@ -144,7 +144,7 @@ def name(task):
 
 
 def stats():
-    """Sums up what is in the ring: returns a dict with us, the time from the oldest event to the
+    """Sums up the ring: returns a dict with us, the time from the oldest event to the
     newest; sleep, how much of it the loop waited; and tasks, a dict from names of coroutines to
     tuples: how many tasks, how many runs, us of them all, us of the longest, median and longest us
     that one was ready before it ran."""
@@ -167,7 +167,7 @@ def stats():
 
 
 def dump():
-    """Prints what is in the ring, for `python3 -m tools trace`, which makes a picture of it."""
+    """Prints the ring, for `python3 -m tools trace`, which makes a picture of it."""
     ids = {}
     print("#TRACE begin", lost())
     for what, begin, length, task, why, late in records():

@@ -1,16 +1,16 @@
 """The Doorbell: how code outside the loop (an interrupt, another thread) ends the loop's sleep.
 
 Each variant of this module has
-    stream      what the loop registers with its poller; readable while the bell has rung
+    stream      the loop registers it with its poller; readable while the bell has rung
     ring(b)     rings; never blocks, never allocates; may be called from a hard interrupt or,
                 where the port has threads, from any thread; b: one byte, whichever
     rung()      true while the bell has rung
-    clear(buf)  makes it silent; the caller looks afterwards for what has been set; buf: a
+    clear(buf)  makes it silent; the caller looks afterwards for set flags; buf: a
                 bytearray(1) to spoil
     idle        how long in ms (-1: no limit) the loop polls when nothing it knows of can wake it
     hurry       a poll that shall not wait does so all the same, unless a descriptor is ready
     once(0)     an iterator that yields once, in C and without an allocation; once is None where
-                there is none
+                the port has no such iterator
     new_once()  another once, where there is one
 State is set before ring() and looked at after clear(), so no ring is lost.
 """

@@ -1,4 +1,4 @@
-"""Edges, Button, Encoder and Pulse: pins whose interrupts feed tasks."""
+"""Edges, Button, Encoder and Pulse: pins that feed tasks through interrupts."""
 
 from array import array
 from time import ticks_diff, ticks_ms, ticks_us
@@ -13,7 +13,7 @@ _MOST = const(0x3FFFFFFF)  # the largest int that takes no heap on a 32-bit port
 _LOST = const(2)  # in a level: edges were lost before this one
 _TAPS = const(16)  # of a Button, a power of two
 
-_used = {}  # pin -> what has its interrupt
+_used = {}  # pin -> the object that has its interrupt
 
 
 def _int(name, value, least, most=_MOST):
@@ -134,8 +134,8 @@ class _Ring(_Pins):
         self.overruns = self.overruns + 1 & _MOST
 
     def _take(self):
-        # The oldest edge's place in the ring, -1 if there is none; it is free at the next call
-        # of _done().
+        # The oldest edge's place in the ring, -1 if the ring is empty; the place is free at the
+        # next call of _done().
         return -1 if self._out == self._in else self._out
 
     def _done(self, i):
@@ -145,7 +145,7 @@ class _Ring(_Pins):
 
 class Edges(_Ring):
     """Edges of one pin as an async iterator of (us, level), for one task: us is time.ticks_us() in
-    the hard interrupt, level what the pin went to. It begins at once; leave it by `async with` or
+    the hard interrupt, level the pin's new level. It begins at once; leave it by `async with` or
     close(). An edge ends the sleep of power_mode().
 
     pin: machine.Pin; trigger: Pin.IRQ_RISING, Pin.IRQ_FALLING or both (int, default: both); size:
@@ -299,7 +299,7 @@ class Button(_Pins):
         self._double = double_ms
         self._long = long_ms
         self._events = {kind: Event() for kind in ("press", "release", "double", "long")}
-        self._kinds = None  # list: what the iterator has not given yet
+        self._kinds = None  # list: the names that the iterator has not given yet
         self._ms = ticks_ms()  # of the last edge
         self._level = self._steady = self._now = pin()  # after it; written into the ring; told
         # Steady levels and since when, written by the interrupt at the edge that ends them.

@@ -1,4 +1,4 @@
-"""Broker: topics, filters, and the way of a message to all who subscribe."""
+"""Broker: topics, filters, and the way of a message to its subscribers."""
 
 from .compat import FAULTS, Waiter, report, wake
 from .subscription import Call, Subscription
@@ -104,7 +104,7 @@ class _Ticket(Waiter):
         self.sinks.append(sink)
 
     def done(self, sink):
-        # A sink whose put_wait() has raised is not waited for.
+        # A sink is not waited for after its put_wait() has raised.
         if sink in self.sinks:
             self.sinks.remove(sink)
             if not self.sinks and self.task:
@@ -112,9 +112,9 @@ class _Ticket(Waiter):
 
 
 class Broker:
-    """Hands each message that is published to all who subscribe to its topic, in the order in
-    which they subscribed. To be used by the tasks and callbacks of one loop; interrupts and other
-    threads publish by a Publisher.
+    """Hands each published message to all subscribers of its topic, in the order in which they
+    subscribed. To be used by the tasks and callbacks of one loop; interrupts and other threads
+    publish by a Publisher.
 
     published: how many messages were published."""
 
@@ -139,7 +139,7 @@ class Broker:
 
         filter: the topics (str), with + for one level and # for all further ones; maxlen: how
         many messages it queues (int up to 16777215; default 8, with "latest" 1; 0: it takes one
-        only while a task waits for it); policy: what to do when it is full: "block": publish()
+        only while a task waits for it); policy: the rule when it is full: "block": publish()
         drops the new message, publish_wait() waits; "drop_old", "drop_new"; "latest": drop all but
         the new one; priority: True to have the task that waits run next, ahead of the ready tasks.
         Retained messages are queued at once."""
@@ -178,8 +178,8 @@ class Broker:
         self._number += 1
         below = [(self._number, sink)]
         kept = self.retained(filter) if self._retained else ()
-        # Find the last node that is there, make what is to be below it, and join the two by one
-        # step: without the memory for it the tree is as it was.
+        # Find the last node that is there, make the nodes below it, and join the two by one step:
+        # if there is no memory for it, the tree is as it was.
         node = self._root
         n = 1
         for key in keys[:-1]:
@@ -294,11 +294,12 @@ class Broker:
         return sinks
 
     def publish(self, topic, payload, retain=False, skip=None):
-        """Hands a message to all who subscribe to its topic, and returns the rating: the share of
+        """Hands a message to all subscribers of its topic, and returns the rating: the share of
         them that had no room for it, from 0.0 to 1.0.
 
-        topic: str; payload: any object; retain: True to keep it for those who subscribe later,
-        None, b"" or "" to forget what was kept; skip: a sink that does not get it."""
+        topic: str; payload: any object; retain: True to keep it for later subscribers; then a
+        payload of None, b"" or "" forgets the retained message; skip: a sink that does not get
+        it."""
         try:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
@@ -318,7 +319,7 @@ class Broker:
         return self._share(full, sinks, skip) if full else 0.0
 
     def _publish_lease(self, sinks, topic, lease, retain, skip, ticket=None):
-        # What may raise comes first: then the lease is still the caller's.
+        # Steps that may raise come first: then the lease is still the caller's.
         lease._check()
         if retain:
             self._retain(topic, bytes(lease.view))
@@ -377,15 +378,15 @@ class Broker:
             ticket.sinks.remove(sink)
         try:
             what = "Exception in subscriber " + getattr(sink, "name", str(sink))
-        except Exception:  # no memory, or a name that is no str
+        except Exception:  # no memory, or a name that is not a str
             what = "Exception in a subscriber"
         report(what, er)
 
     async def publish_wait(self, topic, payload, retain=False, skip=None):
-        """Like publish(), but waits until all who subscribe with policy "block" have room for the
+        """Like publish(), but waits until all subscribers with policy "block" have room for the
         message. Those that have room get it at once; several calls that wait for the same
-        subscriber go on in the order in which they came. If one is cancelled, those who had no
-        room yet do not get the message."""
+        subscriber go on in the order in which they came. If one is cancelled, subscribers that
+        had no room yet do not get the message."""
         try:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
@@ -429,7 +430,7 @@ class Broker:
     def _retain(self, topic, payload):
         if payload is None or isinstance(payload, (bytes, str)) and not payload:
             if topic in self._retained:
-                self._retained[topic] = None  # a dict of MicroPython's holds on to what it had
+                self._retained[topic] = None  # a dict of MicroPython's holds on to the old value
                 del self._retained[topic]
         else:
             self._retained[topic] = payload
@@ -457,8 +458,8 @@ class Broker:
         return sum(getattr(sink, name) for sink in sinks)
 
     def snapshot(self):
-        """Dict of what is to be seen on a status page: the counters, how many messages are
-        retained, and a list of the subscribers, as dicts, with what is known of each."""
+        """Dict for a status page: the counters, how many messages are retained, and a list of the
+        subscribers, as dicts, with the known figures of each."""
         subscribers = []
         for filter, sink in self.sinks():
             seen = {"filter": filter, "full": bool(sink.full())}

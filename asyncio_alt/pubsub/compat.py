@@ -1,8 +1,8 @@
-"""What MicroPython and CPython do differently: the clock, const(), reports, how a task waits."""
+"""The differences of MicroPython and CPython: the clock, const(), reports, how a task waits."""
 
 import sys
 
-MOST = 0xFFFFFF  # of what a caller may ask for: far below where sizes would overflow
+MOST = 0xFFFFFF  # the largest number a caller may ask for: far below where sizes would overflow
 
 
 def bounded(name, value, least):
@@ -19,7 +19,7 @@ if sys.implementation.name == "micropython":
     from .. import core
 
     report = core._report
-    FAULTS = (Exception, core.CancelledError)  # what user code may raise and is reported
+    FAULTS = (Exception, core.CancelledError)  # user code may raise these, and they are reported
 
     def _yield(_):
         yield

@@ -25,7 +25,7 @@ _TRIES = const(3)  # how often a message may end the connection
 _WINDOW = const(16)  # how many of QoS 1 are under way; Mosquitto's own limit is 20
 _STEADY_S = const(1)  # after that a connection is no failure
 _LIVE = const(32)  # how many topics' last messages are remembered
-_ASK_S = 0.2  # the pause before the broker is asked for what it retains,
+_ASK_S = 0.2  # the pause before the broker is asked for its retained messages,
 _ASK_EACH_S = 0.02  # and so much more for each message of the last answer
 
 
@@ -46,7 +46,7 @@ def encode(payload):
 
 
 def _check(value):
-    # MicroPython's json writes what has no JSON, too.
+    # MicroPython's json writes values that have no JSON, too.
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -63,7 +63,7 @@ def _check(value):
 
 
 def _tell(text, topic, er):
-    # Reports what is given up.
+    # Reports a message that is given up.
     try:
         text = text + repr(topic)
     except MemoryError:
@@ -72,7 +72,7 @@ def _tell(text, topic, er):
 
 
 class _Out(Subscription):
-    # What waits to be sent: as a payload each has (bytes, whether it is retained).
+    # The messages to be sent: as a payload each has (bytes, whether it is retained).
     def put(self, topic, payload, retain=False, ticket=None):
         bridge = self.bridge
         if not topic.startswith(bridge._local):
@@ -100,11 +100,11 @@ class _Out(Subscription):
 class Bridge:
     """Joins broker (a Broker) to an MQTT broker while run() runs, or in an `async with`.
 
-    client: an adapter (AioMqttc, MqttAs, AioMqtt) or what has its methods. send, receive: filters
-    (iterables of str) of the topics that go to MQTT, and that come from there. local, remote: what
-    the topics begin with on either side ahead of what the filters name: send=["t/#"],
+    client: an adapter (AioMqttc, MqttAs, AioMqtt) or an object with its methods. send, receive:
+    filters (iterables of str) of the topics that go to MQTT, and that come from there. local,
+    remote: the prefix of the topics on either side, which the filters leave out: send=["t/#"],
     remote="pico/" sends "t/1" as "pico/t/1". qos: 0 or 1, both ways. maxlen, policy: of the queue
-    of what is to be sent, as for Broker.subscribe(); it holds while there is no connection.
+    of messages to be sent, as for Broker.subscribe(); it holds while there is no connection.
     retry: the first and the longest pause in s between two attempts to connect. timeout: how
     long each call of the client may take, in s.
 
@@ -146,7 +146,7 @@ class Bridge:
         self._send = [local + f for f in send]
         self._receive = [remote + f for f in receive]
         for f in self._send + self._receive:
-            matches(f, "x")  # raises if it is none
+            matches(f, "x")  # raises if it is invalid
         first, longest = retry
         if not 0 < first <= longest:
             raise ValueError("retry must be two numbers of s, the first one at most the second")
@@ -263,7 +263,7 @@ class Bridge:
             try:
                 await calls.call(limit, client.disconnect)
             except Exception:
-                pass  # what ended the connection is raised already
+                pass  # the error that ended the connection is raised already
             await calls.stop(limit)
 
     async def _receiving(self):
@@ -271,7 +271,7 @@ class Bridge:
         raise OSError("the MQTT client has ended")
 
     async def _watch(self, calls):
-        # Raises what ends the connection, or that nothing is acknowledged any more.
+        # Raises the error that ends the connection, or OSError if acknowledgements stop.
         pause = min(_STEADY_S, self._timeout)
         last = None
         while True:
@@ -396,7 +396,7 @@ class Bridge:
         if not retain or as_published:
             echo = self._echo(there, payload)
             if echo:
-                # It has come there after what came from there meanwhile.
+                # It has come there after the message that came from there meanwhile.
                 if echo[2] and not same and not self._is_newer(topic):
                     self._publish(topic, payload, True)
                 return
@@ -412,7 +412,7 @@ class Bridge:
                     self._broker._retain(topic, payload)  # it is here already
                     return
         elif not as_published:
-            # MQTT leaves the mark away in what a subscriber gets as it is published.
+            # MQTT leaves the mark away in a message that a subscriber gets as it is published.
             retain = topic in self._kept
             if not retain:
                 self._remember(topic, there, payload)
@@ -432,7 +432,7 @@ class Bridge:
         return self.out.holds(topic)
 
     def _echo(self, there, payload):
-        # What we have sent ourselves, if this is it.
+        # The message that we have sent ourselves, if this is its echo.
         for i, echo in enumerate(self._echoes):
             if echo[0] == there and echo[1] == payload:
                 self._echoes.pop(i)
@@ -449,8 +449,8 @@ class Bridge:
                 self._news.set()
 
     async def _asking(self, calls):
-        # A new subscription has MQTT send what it retains, with a mark. The more that is, the
-        # more seldom it is asked for.
+        # A new subscription has MQTT send its retained messages, with a mark. The more they are,
+        # the more seldom it is asked for them.
         while True:
             self._news.clear()
             while not self._unsure:

@@ -1,4 +1,4 @@
-"""Adapters: what a Bridge needs of an MQTT client, for the clients that there are."""
+"""Adapters: the methods that a Bridge needs of an MQTT client, for each known client."""
 
 import sys
 
@@ -14,7 +14,7 @@ _MANY = 65535  # messages of QoS 1 under way, if MQTT sets no limit
 #   connect(), disconnect()              the latter also after a failure
 #   subscribe(filter, qos)
 #   publish(topic, payload, qos, retain) returns when it is sent, with QoS 1 acknowledged
-#   receive(put)                         calls put(topic, payload, retain) for what comes
+#   receive(put)                         calls put(topic, payload, retain) for each message
 # and raises any Exception when there is no connection, or no longer. It may have
 #   window        how many messages of QoS 1 MQTT lets be under way
 #   as_published  True: retain is as it was published, not only after a subscription
@@ -22,8 +22,8 @@ _MANY = 65535  # messages of QoS 1 under way, if MQTT sets no limit
 
 
 class Calls:
-    # A client's coroutines, each in a task of its own: how long one takes, and what it raises,
-    # CancelledError too, is then no fault of ours.
+    # A client's coroutines, each in a task of its own: so their time and their exceptions,
+    # CancelledError too, do not hit the bridge's own task.
     def __init__(self):
         self._error = None  # the first that one raised
         self._tasks = {}  # number: Task
@@ -46,8 +46,8 @@ class Calls:
         self._changed.set()
 
     async def call(self, limit, fn, *args):
-        """Runs it to its end, in up to limit seconds; raises what it, or another one meanwhile,
-        has raised."""
+        """Runs it to its end, in up to limit seconds; raises the exception of it, or of another
+        one meanwhile."""
         done = []
 
         async def run():
@@ -71,7 +71,7 @@ class Calls:
             await self._changed.wait()
 
     async def stop(self, limit):
-        """Cancels all. What has not ended within limit seconds is left behind."""
+        """Cancels all. Tasks that have not ended within limit seconds are left behind."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -124,7 +124,7 @@ class AioMqttc(_Adapter):
 
 
 class MqttAs(_Adapter):
-    """Adapter for an MQTTClient of mqtt_as whose config["queue_len"] is 1 or more: ValueError
+    """Adapter for an MQTTClient of mqtt_as with a config["queue_len"] of 1 or more: ValueError
     otherwise. It reconnects by itself, and stays connected when the bridge has ended."""
 
     connect_s = 90  # the first time it waits for the WiFi, too
@@ -234,8 +234,9 @@ class AioMqtt(_Adapter):
             self._leaving = create_task(self.disconnect())
 
     def _clear(self):
-        # What aiomqtt and paho keep of a connection that was lost: they would not wait for the
-        # next one's CONNACK, and send again what the bridge sends again, or has given up.
+        # Clear the state that aiomqtt and paho keep of a lost connection. With it they would not
+        # wait for the next CONNACK, and would send messages that the bridge sends again itself,
+        # or has given up.
         c = self._c
         paho = c._client
         paho._sock_close()

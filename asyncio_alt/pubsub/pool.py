@@ -14,7 +14,7 @@ class Lease:
     def __init__(self, pool, nbytes):
         self.buf = memoryview(bytearray(nbytes))
         self.used = nbytes
-        self.view = self.buf  # what subscribers get
+        self.view = self.buf  # subscribers get it
         self._pool = pool
         self._since = 0  # ticks of lease()
         self._out = False  # leased, and not yet published
@@ -27,7 +27,7 @@ class Lease:
             self._out = False
             self._pool._take_back(self)
 
-    # What Broker.publish() does with it
+    # Called by Broker.publish()
 
     def _check(self):
         if not self._out:
@@ -69,9 +69,9 @@ class Pool:
         self._pressures = tuple(i / count for i in range(count + 1))
 
     def lease(self):
-        """Gives a Lease, whose buf is to be filled and which is then published; None if all are
-        in use. May be called from a hard interrupt and never allocates, but by one side only: one
-        interrupt handler, one other thread, or the loop's tasks and callbacks."""
+        """Returns a Lease: fill its buf, then publish it. None if all are in use. May be called
+        from a hard interrupt and never allocates, but by one side only: one interrupt handler, one
+        other thread, or the loop's tasks and callbacks."""
         i = self._first
         if i == self._last:
             self.refused += 1

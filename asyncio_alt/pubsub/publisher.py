@@ -1,4 +1,4 @@
-"""Publisher: what publishes from an interrupt handler, another thread or the other core."""
+"""Publisher: publishing from an interrupt handler, another thread or the other core."""
 
 import struct
 import sys
@@ -21,7 +21,7 @@ if sys.implementation.name == "micropython":
             ThreadSafeFlag.__init__(self)
             self._ring = core._ring
             run = self._run()
-            run.send(None)  # also a task that never runs is to end what it has begun
+            run.send(None)  # so that its `finally` runs even if the task never does
             core.create_task(run)
 
         def _run(self):  # async
@@ -35,8 +35,8 @@ if sys.implementation.name == "micropython":
                 self._shut()
 
         def close(self):
-            """Ends it, now: what was put and is not published is lost, leases come back. From a
-            task or callback only, also from a function that it calls; stop what calls put()
+            """Ends it, now: values that are not published yet are lost, leases come back. From a
+            task or callback only, also from a function that it calls; stop the calls of put()
             before."""
             self._shut()
             self.set()
@@ -84,10 +84,10 @@ else:
 
 
 class Publisher(_Drain):
-    """Publishes what one interrupt handler, hard or not, or one other thread puts in, in that
-    order, by a task of its own that runs next, ahead of the ready tasks. It ends with the run() of
-    the loop, or with close(); on CPython it is to be made in the loop. What publish() raises is
-    reported, and it goes on.
+    """Publishes the values that one interrupt handler, hard or not, or one other thread puts in,
+    in that order, by a task of its own that runs next, ahead of the ready tasks. It ends with the
+    run() of the loop, or with close(); on CPython it is to be made in the loop. An exception of
+    publish() is reported, and it goes on.
 
     broker: the Broker; topic: str; size: how many values wait at most for the loop (int);
     nbytes: the longest buffer for put_from() (int); both up to 16777215.
@@ -167,8 +167,8 @@ class Publisher(_Drain):
         return False
 
     def _publish(self):
-        # Publish what is there, at most as much as there is room for; returns whether that was
-        # not all.
+        # Publish the values that are there, at most as many as there is room for; returns whether
+        # that was not all.
         values = self._values
         for _ in values:
             i = self._out

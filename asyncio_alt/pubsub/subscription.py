@@ -19,7 +19,7 @@ class Subscription(Waiter):
     """A queue of messages that one task takes from. Broker.subscribe() makes it; it is an async
     iterator of (topic, payload) and an async context manager that closes it at the end.
 
-    filter: the topics (str); name: what reports and snapshots call it, its filter unless it is
+    filter: the topics (str); name: its name in reports and snapshots, its filter unless it is
     set; policy, maxlen, priority: as given to subscribe(); delivered: how many messages were taken
     from it; dropped: how many were lost, because it was full or when it was closed."""
 
@@ -53,8 +53,8 @@ class Subscription(Waiter):
         return len(self._queue) >= self._room >= 0
 
     def put(self, topic, payload, retain=False, ticket=None):
-        """Queues a message, or does what the policy says: returns 1 if there was no room, else
-        0. ticket: publish_wait()'s, which can wait."""
+        """Queues a message, or applies the policy: returns 1 if there was no room, else 0.
+        ticket: publish_wait()'s, which can wait."""
         queue = self._queue
         if self.task:  # it waits, so there is room
             wake(self)
@@ -102,7 +102,7 @@ class Subscription(Waiter):
             payload._return()
 
     def unqueue(self, ticket):
-        """Forgets the message of the ticket, whose publish_wait() was cancelled."""
+        """Forgets the message of the ticket: its publish_wait() was cancelled."""
         i = 0  # without enumerate(), which takes memory
         for late in self._late:
             if late[2] is ticket:
@@ -119,8 +119,8 @@ class Subscription(Waiter):
         return len(self._queue) // 2
 
     def get_nowait(self):
-        """Takes the oldest message; returns (topic, payload). QueueEmpty if there is none, Closed
-        after close()."""
+        """Takes the oldest message; returns (topic, payload). QueueEmpty if the queue is empty,
+        Closed after close()."""
         self.release()
         if not self._queue:
             if self._room < 0:
@@ -171,7 +171,7 @@ class Subscription(Waiter):
             ticket.done(self)
         self.delivered += 1
         if _Lease and isinstance(payload, _Lease):
-            self.release()  # what another task took, while this one waited
+            self.release()  # the Lease that another task took, while this one waited
             self._held = payload
             payload = payload.view
         return (topic, payload)
@@ -210,7 +210,7 @@ class Subscription(Waiter):
             raise StopAsyncIteration
 
     def close(self):
-        """Ends the subscription, now; what is queued is dropped, a task that waits gets Closed.
+        """Ends the subscription, now; queued messages are dropped, a task that waits gets Closed.
         May be called twice, by anybody in the loop, also while a message is being delivered."""
         if self._room < 0:
             return

@@ -1,6 +1,6 @@
-"""What a Link may run over: Tcp, Listen and Serial.
+"""The carriers of a Link: Tcp, Listen and Serial.
 
-Any other object does that has open() and two attributes: `calls`, whether this end begins the
+Any other object with open() and two attributes is one too: `calls`, whether this end begins the
 handshake (one of the two must), and `lossy`, whether bytes may be lost or changed on the way.
 """
 

@@ -1,4 +1,4 @@
-"""Payloads as bytes, for a link: bytes stay what they are, str is UTF-8, all else is JSON."""
+"""Payloads as bytes, for a link: bytes stay as they are, str is UTF-8, all else is JSON."""
 
 import json  # not in a function: each time, MicroPython would look for such a file first
 import sys
@@ -15,8 +15,8 @@ _SIMPLE = const(16)  # up to so many of them C code may compare on a microcontro
 _LONG = const(4300)  # CPython reads no int of more digits,
 _BITS = const(14280)  # which has more bits
 
-# What MicroPython's str() takes and UTF-8 has not: these first bytes, unless the next one is
-# between the other two. (Overlong forms, surrogates, more than U+10FFFF.)
+# Sequences that MicroPython's str() takes and UTF-8 has not: these first bytes, unless the next
+# one is between the other two. (Overlong forms, surrogates, more than U+10FFFF.)
 _STRICT = (
     b"\xc0\x01\x00",
     b"\xc1\x01\x00",
@@ -99,7 +99,7 @@ def _wrong():
 
 def _plain(value, deep):
     # A value in terms of JSON: {"": "nan"} is that float, {"": {...}} the dict {...}.
-    if value is None or isinstance(value, (str, bool)):  # MicroPython's bool is no int
+    if value is None or isinstance(value, (str, bool)):  # MicroPython's bool is not an int
         return value
     if isinstance(value, int):
         if abs(value) >> _BITS:
@@ -125,7 +125,7 @@ def _plain(value, deep):
 
 
 def decode(kind, view):
-    """Returns the payload; bytes for what was bytes-like. ValueError if it is damaged."""
+    """Returns the payload; bytes for a bytes-like one. ValueError if it is damaged."""
     if kind == 0:
         return bytes(view)
     text = to_text(view)

@@ -2,7 +2,7 @@
 
 On a carrier that loses nothing (TCP) a frame is its length, as in an MQTT packet (7 bits a byte,
 the lowest first, the top bit says that more follow), and its bytes. On one that does (a UART) it
-is a packet of RFC 1055 (SLIP), with a delimiter at both ends, whose last 4 bytes are the CRC-32 of
+is a packet of RFC 1055 (SLIP), with a delimiter at both ends. Its last 4 bytes are the CRC-32 of
 the others, lowest byte first. Both are put together and taken apart by C code.
 """
 
@@ -32,7 +32,7 @@ except ImportError:  # CPython
 _PC = sys.platform in ("linux", "darwin", "win32")
 _CHUNK = 8192 if _PC else 256  # bytes of the buffer, at first
 _LARGE = 65536 if _PC else 0  # and at least once a frame does not fit
-_MOST = const(0xFFFFFFF)  # what four bytes of length can say
+_MOST = const(0xFFFFFFF)  # the most that four bytes of length can say
 _RESIDUE = const(0x2144DF1C)  # the CRC-32 of whatever has its own at its end
 _BYTES = (bytes, bytearray)
 
@@ -58,17 +58,17 @@ class FramedProtocol(BufferedProtocol):
         self.full = False  # send no more for now: drain()
         self.bad = 0  # frames received that were damaged or too large
         self._lossy = lossy
-        self._live = False  # what comes is handed out: it dispatches, and no frame is parked
-        self._task = None  # runs what parked frames wait for
+        self._live = False  # frames are handed out: it dispatches, and no frame is parked
+        self._task = None  # runs the coroutines of parked frames
         self._hand_out = None  # _hands(), once it is live
-        self._changed = Event()  # what read_frame() and drain() wait for may have come
+        self._changed = Event()  # read_frame() and drain() are to look again
         self._buf = bytearray(_CHUNK)
         self._view = memoryview(self._buf)
         self._pos = 0  # _buf[_pos:_end] is received and not handed out
         self._end = 0
-        self._need = 0  # what the frame that begins at _pos takes in _buf, as far as is known
+        self._need = 0  # bytes that the frame at _pos takes in _buf, as far as is known
         self._seen = 0  # lossy: up to here there is no delimiter
-        self._skip = False  # lossy: what comes before the next delimiter is no frame
+        self._skip = False  # lossy: the bytes before the next delimiter are no frame
 
     def connection_made(self, transport):
         self.transport = transport
@@ -116,7 +116,7 @@ class FramedProtocol(BufferedProtocol):
     def get_buffer(self, sizehint):
         end = self._end
         if sizehint > 0 and end == len(self._buf):
-            self._grow(0)  # TLS of CPython 3.10 goes on, while paused, with what it has read
+            self._grow(0)  # TLS of CPython 3.10 goes on, while paused, with data it has read
             end = self._end
         return self._view[end:] if end else self._view
 
@@ -137,8 +137,8 @@ class FramedProtocol(BufferedProtocol):
 
     def _hands(self):
         # Hands out the frames that are there, up to one that is parked; yields its coroutine if
-        # there is a task to run it, which is given to a new one if not. A generator, whose frame
-        # stays, where a function with a `try` would have a new one on MicroPython's heap.
+        # there is a task to run it, which is given to a new one if not. A generator: its call
+        # frame stays, where a function with a `try` would have a new one on MicroPython's heap.
         parked = None
         while True:
             yield parked
@@ -267,7 +267,7 @@ class FramedProtocol(BufferedProtocol):
         self._seen = end
 
     def _tidy(self):
-        # Moves what is left to the front of the buffer, or of one that is large enough.
+        # Moves the remaining bytes to the front of the buffer, or of one that is large enough.
         pos = self._pos
         left = self._end - pos
         if left:
@@ -283,7 +283,7 @@ class FramedProtocol(BufferedProtocol):
         self._seen = max(self._seen - pos, 0)
 
     def _grow(self, n):
-        # Goes on in a buffer with room for n bytes more at least. What is parked stays in the old.
+        # Goes on in a buffer with room for n bytes more at least. Parked frames stay in the old.
         old = self._view[self._pos : self._end]
         left = len(old)
         self._buf = bytearray(max(2 * left + n, len(self._buf)))
@@ -296,11 +296,11 @@ class FramedProtocol(BufferedProtocol):
     # Sending
 
     def send_frame(self, *parts):
-        """Sends a frame of all parts (bytes-like), joined: what the carrier takes at once, the
-        rest when it takes more. Never waits; look at `full` before, or await drain(). TypeError
-        for other parts (on a MicroPython without uctypes, for items of more than a byte too),
-        ValueError if there is more than max_size of them, or nothing on a lossy carrier, OSError
-        as Transport.write() raises it."""
+        """Sends a frame of all parts (bytes-like), joined: as much as the carrier takes at once,
+        the rest when it takes more. Never waits; look at `full` before, or await drain().
+        TypeError for other parts (on a MicroPython without uctypes, for items of more than a byte
+        too), ValueError if there is more than max_size of them, or nothing on a lossy carrier,
+        OSError as Transport.write() raises it."""
         data = parts[0] if len(parts) == 1 else _joined(parts)
         if not isinstance(data, _BYTES):
             data = octets(data, "send_frame: parts")

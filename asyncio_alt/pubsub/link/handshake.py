@@ -79,7 +79,7 @@ async def _expected(conn, kind, size):
 
 
 async def answer(conn, secret, state):
-    """The same for the one that is called. On a lossy carrier what came may come again, and the
+    """The same for the one that is called. On a lossy carrier a frame may come again, and the
     caller may begin anew."""
     one = None
     proved = False

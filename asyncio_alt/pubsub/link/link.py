@@ -100,9 +100,9 @@ class _Connection(FramedProtocol):
 
 
 class Link(Messages):
-    """Joins a broker to the one at the other end: sends it what is published here and matches
-    `send`, publishes here what it sends and matches `receive` (lists of filters). Use it by `async
-    with Link(...) as link`, or by start() and close().
+    """Joins a broker to the one at the other end: sends it the messages that are published here
+    and match `send`, publishes here those that it sends and that match `receive` (lists of
+    filters). Use it by `async with Link(...) as link`, or by start() and close().
 
     carrier: a Tcp, Listen or Serial of pubsub; secret: bytes, the same at both ends;
     window: how many messages may be under way (int, 1 to 32767); max_size: bytes of topic and
@@ -111,16 +111,16 @@ class Link(Messages):
     and max_size the smaller one of both ends counts.
 
     A message that put() takes is delivered once, also if the connection breaks before that: the
-    next one goes on where it ended, as long as both ends live. While there is none, or the peer is
-    slow, the link is a subscriber that is full: publish() drops the message, publish_wait() waits
-    for the peer, and the latest of what is retained is sent as soon as it can be. What the peer
-    sent is not sent back.
+    next one goes on where it ended, as long as both ends live. While there is no connection, or
+    the peer is slow, the link is a subscriber that is full: publish() drops the message,
+    publish_wait() waits for the peer, and the latest retained message of each topic is sent as
+    soon as possible. Messages from the peer are not sent back.
 
     connected (bool); delivered: messages that the peer has got; received: those it has sent;
-    dropped: those that were refused at either end, or lost to another peer, and retained ones
-    that are not kept; resent: frames; refused: connections whose peer had not got the secret,
-    broke the rules or made room for another; error: the exception that ended the last connection,
-    or attempt; None while it is connected."""
+    dropped: those that were refused at either end, or lost to another peer, and retained ones that
+    are not kept; resent: frames; refused: connections of peers that had not got the secret, broke
+    the rules or made room for another; error: the exception that ended the last connection, or
+    attempt; None while it is connected."""
 
     GREETING = 5  # s for a handshake
     BACKOFF = (0.1, 30)  # s before it connects again: at first, and at most
@@ -142,7 +142,7 @@ class Link(Messages):
             if isinstance(filters, str):
                 raise TypeError(name + " must be a list of filters")
             for filter in filters:
-                matches(filter, "t")  # raises if it is none
+                matches(filter, "t")  # raises if it is invalid
         if not isinstance(secret, (bytes, bytearray)):
             raise TypeError("secret must be bytes")
         if not 0 < window < 32768:
@@ -162,9 +162,9 @@ class Link(Messages):
         self._keepalive = int(keepalive * 1000)
         self._task = None
         self._strangers = []  # connections that shake hands, the oldest first
-        self._proved = None  # the last connection whose peer has proved that it has the secret
+        self._proved = None  # the last one with a peer that has proved that it has the secret
         self._changed = Event()  # it is connected, or all is delivered
-        self._session = None  # 8 bytes, from the first start() on: not what a fork would copy
+        self._session = None  # 8 bytes, from the first start() on: a fork must not copy them
 
     # Its life
 
@@ -178,13 +178,13 @@ class Link(Messages):
         theirs = self._theirs
         self._theirs = {}
         for filter in self._send:
-            self._broker.attach(filter, self)  # which puts what is retained
+            self._broker.attach(filter, self)  # which puts the retained messages
         self._theirs = theirs
         for topic in theirs:
             self._stale.pop(topic, None)
 
     async def close(self):
-        """Ends it. What is not acknowledged may be lost: await drain() before."""
+        """Ends it. Unacknowledged messages may be lost: await drain() before."""
         if not self._task:
             return
         for filter in self._send:
@@ -282,7 +282,7 @@ class Link(Messages):
         conn.meeting = create_task(self._meet(conn))
 
     async def _meet(self, conn):
-        # The task of a connection: the handshake, then what is due from time to time.
+        # The task of a connection: the handshake, then the periodic work.
         try:
             greet = call if self.carrier.calls else answer
             greet = greet(conn, self._secret, lambda: self._state(conn))
@@ -296,7 +296,7 @@ class Link(Messages):
             self._refuse(conn, er)
 
     def _state(self, conn):
-        # The peer has proved that it has the secret. What is sent here must still hold in _up():
+        # The peer has proved that it has the secret. The state sent here must still hold in _up():
         # so one connection stays, the last one; the peer has given up those before.
         other = self._proved
         if other and other is not conn:
@@ -352,8 +352,8 @@ class Link(Messages):
             conn.begin()
 
     def _begin_anew(self, number):
-        # One of both has just started, or had another peer since: this one has got what was before
-        # that number, and what has been delivered from there on is lost to it.
+        # One of both has just started, or had another peer since: this peer has got the messages
+        # before that number, and those delivered from there on are lost to it.
         lost = self._first - number & 0xFFFF
         if lost and not lost & _NEW_START:
             self.dropped += lost
@@ -394,7 +394,7 @@ class Link(Messages):
             report("Exception in a link", er)
 
     async def _attend(self, conn):
-        # Signs of life, and what is to be sent again.
+        # Signs of life, and the frames to be sent again.
         pause = max(min(self._keepalive, conn.peer_keepalive) // 2, 10)
         if conn.lossy:
             pause = min(pause, self.RESEND // 2)
@@ -402,7 +402,7 @@ class Link(Messages):
         silent = False
         while self._conn is conn:
             now = ticks_ms()
-            # Seen twice: if this side stood still for long, what came then is read in between.
+            # Seen twice: if this side stood still for long, frames that came are read in between.
             again = silent
             silent = ticks_diff(now, conn.heard) > conn.peer_keepalive * 5 // 2
             if conn._task or self._held:

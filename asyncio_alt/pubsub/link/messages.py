@@ -1,4 +1,4 @@
-"""What a Link does while it is connected: numbered messages, kept until they are acknowledged."""
+"""The work of a Link while it is connected: numbered messages, kept until acknowledged."""
 
 from ..broker import matches
 from ..compat import const, report, ticks_ms
@@ -19,7 +19,7 @@ _TOPICS = const(32)  # topics that are remembered, at most
 
 
 class Messages:
-    # The part of a Link that is a sink of its broker, and that publishes what comes.
+    # The part of a Link that is a sink of its broker, and that publishes the peer's messages.
 
     def __init__(self, broker, receive, max_size):
         self.connected = False
@@ -30,27 +30,27 @@ class Messages:
         self._conn = None  # the connection, once hands are shaken
         self._peer = bytes(8)  # the peer's session
         # Sending
-        self._heads = {}  # topic: what a frame begins with, up to its payload
+        self._heads = {}  # topic: the beginning of a frame, up to its payload
         self._out = []  # the frames that are not acknowledged
         self._first = 0  # the number of the first of them
         self._written = 0  # how many of them are written to the connection
         self._room = 0  # how many there may be; 0 if not connected
-        self._size = 0  # what a frame may have
+        self._size = 0  # bytes that a frame may have
         self._moved = 0  # ticks of the last acknowledgement
         # As keys: a set that finds no memory to grow crashes MicroPython.
-        self._stale = {}  # topics whose retained payload is to be sent
+        self._stale = {}  # topics of retained payloads that are to be sent
         self._late = []  # (topic, payload, retain, ticket): publish_wait() waits
         # Receiving
         self._next = 0  # the number that is expected
         self._delivered = 0  # up to there all is delivered: as _next, or the one that is held
-        # The connection whose last message waits for room in the broker. Until that has it, also
-        # the connections after that one are not read: so one message is held, at most.
+        # The last message of this connection waits for room in the broker. Until it has room, also
+        # later connections are not read: so one message is held, at most.
         self._held = None
         self._spilt = False  # it was reported that retained messages are not kept
         # A topic's bytes: [the topic, whether it matches `receive`]; in place of True the broker's
         # sinks for it, once it is known that none of them would have the publisher wait.
         self._topics = {}
-        self._theirs = {}  # topics whose retained payload is the peer's
+        self._theirs = {}  # topics of retained payloads that are the peer's
 
     # The sink, as the broker knows it
 
@@ -170,10 +170,10 @@ class Messages:
             self._changed.set()
 
     def _got(self, number):
-        # The peer has got what was before it. Returns false if that was not sent.
+        # The peer has got all frames before it. Returns false if they were not sent.
         n = number - self._first & 0xFFFF
         if n & 0x8000:
-            return True  # older than what is known
+            return True  # older than the known number
         if n > len(self._out):
             return False
         if n:
@@ -201,7 +201,7 @@ class Messages:
             frame[1] = n >> 8 & 255
             frame[2] = n & 255
 
-    # What comes
+    # Receiving
 
     def _acknowledge(self, conn):
         if conn.full:

@@ -1,4 +1,4 @@
-"""SharedLink: a Link whose large payloads go through memory that two processes share, on CPython.
+"""SharedLink: a Link with large payloads in memory that two processes share, on CPython.
 
 Each end writes to a segment of its own: memory without a name (a memfd), which the other end maps
 through /proc. So nothing of it is to be found in the system, and it is gone once both have let go
@@ -25,15 +25,16 @@ try:
 except ImportError:  # not Linux: it stays a Link
     memfd_create = None
 
-# The frames of such links. The first is an ACK with random bytes behind it, of which others take
-# no notice; the rest goes to those only whose own have come. What is made of them by the secret,
-# the key, begins a segment: who can read and write memory of this machine can show it. Each end
-# has another key, so that what one end says proves nothing if it is sent back.
+# The frames of such links. The first is an ACK with random bytes behind it, which other links
+# ignore; the other frames go only to a peer that has sent such bytes too. The secret makes a key
+# of them, and a segment begins with it: a peer that can read and write memory of this machine can
+# show it. Each end has another key, so that a message of one end proves nothing if it is sent
+# back.
 _SEGMENT = const(13)  # process, descriptor and size of a segment that begins with the key
 _ATTACHED = const(14)  # 1, or 0 if that failed
 _SHARED = const(15)  # as DATA, but for the payload: where it is and its size; _SEGMENT's, if new
 
-_KEY = const(16)  # bytes, of a key and what it is made of
+_KEY = const(16)  # bytes, of a key and of the random bytes
 _LINE = const(64)  # bytes: each payload begins at a multiple of it
 _LEAST = const(0x400000)  # bytes of a segment for payloads, at first
 _MOST = const(0x40000000)
@@ -103,7 +104,7 @@ class _Segment:
 
 
 def _attach(pid, fd, size, most, key):
-    # Maps a segment of another process. OSError or ValueError if it is none.
+    # Maps a segment of another process. OSError or ValueError if it is invalid.
     if not _KEY <= size <= most:
         raise ValueError("too small, or too large")
     path = os.open("/proc/%d/fd/%d" % (pid, fd), os.O_PATH)  # whatever it is, that does nothing
@@ -114,7 +115,7 @@ def _attach(pid, fd, size, most, key):
     finally:
         os.close(path)
     try:
-        # Who reads what has been cut off gets a signal.
+        # A process that reads a part that has been cut off gets a signal.
         if not fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK:
             raise ValueError("it may be cut off")
         segment = mmap(file, size, access=ACCESS_READ)
@@ -160,16 +161,16 @@ class SharedLink(Link):
             raise ValueError("max_size must be more than threshold, which is %d" % threshold)
         self.shared = 0
         self._threshold = threshold
-        self._payload = None  # what _post() has for _write()
+        self._payload = None  # handed from _post() to _write()
         self._part()
 
     def _part(self):
-        # What follows belongs to one connection.
-        self._own = None  # what this end has said; None: there are to be no segments
+        # These belong to one connection.
+        self._own = None  # the random bytes of this end; None: there are to be no segments
         self._key = None  # with which the peer's segments begin
         self._peer_key = None  # the same for those of this end
         self._peer_segment = None  # the mmap of the peer's
-        self._segment = None  # what is written to
+        self._segment = None  # payloads are written to it
         self._offered = None  # the next one, which the peer has not attached yet
         self._grows = True  # False once it could not
         self._waits = False  # for the message that was in a segment which could not be attached
@@ -233,7 +234,7 @@ class SharedLink(Link):
         super()._write(frame)
 
     def _put(self, payload):
-        # Returns what is sent in place of a payload; None if it has to be sent itself.
+        # Returns the bytes to send in place of a payload; None if it has to be sent itself.
         n = len(payload)
         segment = self._written_to()
         larger = None
@@ -255,7 +256,7 @@ class SharedLink(Link):
         self._offered = segment
         return pack("<III", os.getpid(), segment.fd, segment.size)
 
-    # What comes
+    # Receiving
 
     def _take(self, conn, view):
         kind = view[0]
@@ -278,7 +279,7 @@ class SharedLink(Link):
         return super()._take(conn, view)
 
     def _prove(self, conn, theirs):
-        # The first segment is for that only: who finds the key in it is on this machine.
+        # The first segment is for that only: a peer that finds the key in it is on this machine.
         sides = b"34" if self.carrier.calls else b"43"
         self._key = mac(self._secret, sides[1:], self._own, self._peer)[:_KEY]
         self._peer_key = mac(self._secret, sides[:1], theirs, self._session)[:_KEY]
@@ -300,8 +301,8 @@ class SharedLink(Link):
             self._again()
 
     async def _attach(self, conn, view):
-        # Maps a new segment of the peer's; what comes behind it waits for that. Returns whether
-        # it is there.
+        # Maps a new segment of the peer's; later frames wait for that. Returns whether it is
+        # there.
         pid, fd, size = unpack("<III", view)
         try:
             segment = await to_thread(_attach, pid, fd, size, self._most(), self._key)
@@ -316,7 +317,7 @@ class SharedLink(Link):
                 self._peer_segment.close()
             self._peer_segment = segment
         with suppress(OSError):
-            await conn.drain()  # who reads no answers gets no more of them
+            await conn.drain()  # a peer that reads no answers gets no more of them
         conn.send(bytes((_ATTACHED, segment is not None)))
         return segment is not None and self._conn is conn
 
@@ -347,6 +348,6 @@ class SharedLink(Link):
                 if parked:
                     await parked
             else:
-                self._waits = True  # what came is dropped, and sent again from there on
+                self._waits = True  # frames that came are dropped, and sent again from there on
         except Exception as er:
             self._refuse(conn, er)
