@@ -41,13 +41,9 @@ def real(least, most):
 def folder(text) -> Path:
     """A folder to write to, which is there, or can be made in one that is there."""
     path = Path(text)
-    if _is(path, "exists"):
-        if not path.is_dir():
-            raise _wrong(text, "it is not a folder")
-        _writable(text, path)
-    else:
-        _in_folder(text, path)
-    return path
+    if _is(path, "exists") and not path.is_dir():
+        raise _wrong(text, "it is not a folder")
+    return _to_write(text, path)
 
 
 def file(text) -> Path:
@@ -55,11 +51,7 @@ def file(text) -> Path:
     path = Path(text)
     if _is(path, "is_dir"):
         raise _wrong(text, "it is a folder")
-    if _is(path, "exists"):
-        _writable(text, path)
-    else:
-        _in_folder(text, path)
-    return path
+    return _to_write(text, path)
 
 
 def existing_folder(text) -> Path:
@@ -78,15 +70,15 @@ def _is(path, what):
         raise _wrong(str(path), str(why)) from None
 
 
-def _in_folder(text, path):
-    if not text or not _is(path.parent, "is_dir"):
-        raise _wrong(text, "the folder that it is to be in is not there")
-    _writable(text, path.parent)
-
-
-def _writable(text, path):
-    if not os.access(path, os.W_OK):
+def _to_write(text, path):
+    place = path
+    if not _is(path, "exists"):
+        place = path.parent
+        if not text or not _is(place, "is_dir"):
+            raise _wrong(text, "the folder that it is to be in is not there")
+    if not os.access(place, os.W_OK):
         raise _wrong(text, "it cannot be written to")
+    return path
 
 
 def _wrong(text, why):
