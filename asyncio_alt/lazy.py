@@ -19,7 +19,8 @@ names set_nameserver
 polled readable writable
 protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server
 pubsub pubsub
-queue Queue QueueEmpty QueueFull
+queue Queue QueueEmpty QueueFull QueueShutDown
+queues LifoQueue PriorityQueue
 stream StreamReader StreamWriter open_connection start_server
 sync Barrier BoundedSemaphore BrokenBarrierError Condition Semaphore
 threads to_thread

@@ -286,3 +286,81 @@ def test_a_scheduled_callback_at_every_step_loses_no_item():
             while not ended:
                 k += 1
                 asyncio.run(main(k, maxsize, call))
+
+
+async def test_items_are_taken_without_moving_the_others():
+    q = asyncio.Queue()
+    taken = put = most = 0
+    for burst in (1, 40, 3, 100, 7):
+        for _ in range(burst):
+            q.put_nowait(put)
+            put += 1
+        while q.qsize() > burst // 3:
+            assert q.get_nowait() == taken
+            taken += 1
+            most = max(most, len(q._items) - q.qsize())
+    while not q.empty():
+        assert await q.get() == taken
+        taken += 1
+    assert taken == put and len(q._items) <= 40 and most > 10
+    raises(asyncio.QueueEmpty, q.get_nowait)
+
+
+async def test_priority_and_lifo_queues():
+    q = asyncio.PriorityQueue(3)
+    for item in ((2, "b"), (1, "a"), (3, "c")):
+        q.put_nowait(item)
+    assert q.full() and q.qsize() == 3
+    raises(asyncio.QueueFull, q.put_nowait, (0, ""))
+    late = asyncio.create_task(q.put((0, "z")))
+    await passes(1)
+    assert await q.get() == (1, "a")
+    await late
+    raises(TypeError, q._append, "text")
+    assert [q.get_nowait()[1] for _ in range(3)] == ["z", "b", "c"]
+    raises(asyncio.QueueEmpty, q.get_nowait)
+    q = asyncio.LifoQueue(2)
+    q.put_nowait(1)
+    q.put_nowait(2)
+    raises(asyncio.QueueFull, q.put_nowait, 3)
+    assert [await q.get(), await q.get()] == [2, 1] and q.empty()
+    for kind in (asyncio.PriorityQueue, asyncio.LifoQueue):
+        q = kind()
+        t = asyncio.create_task(q.get())
+        await passes(1)
+        q.put_nowait(5)
+        assert await t == 5 and idle(q)
+        q.task_done()
+        await q.join()
+        raises(ValueError, q.task_done)
+
+
+async def test_shutdown_wakes_all_that_wait():
+    for immediate in (False, True):
+        q = asyncio.Queue(1)
+        getters = [asyncio.create_task(q.get()) for _ in range(3)]
+        await passes(1)
+        q.shutdown(immediate)
+        for t in getters:
+            await araises(asyncio.QueueShutDown, t)
+        raises(asyncio.QueueShutDown, q.put_nowait, 1)
+        raises(asyncio.QueueShutDown, q.get_nowait)
+        assert idle(q)
+        q = asyncio.Queue(2)
+        q.put_nowait(1)
+        q.put_nowait(2)
+        putters = [asyncio.create_task(q.put(3)) for _ in range(2)]
+        joiner = asyncio.create_task(q.join())
+        await passes(1)
+        q.shutdown(immediate)
+        q.shutdown()  # a second one changes nothing
+        for t in putters:
+            await araises(asyncio.QueueShutDown, t)
+        if not immediate:
+            assert await q.get() == 1 and q.get_nowait() == 2 and not joiner.done()
+            q.task_done()
+            q.task_done()
+        await joiner
+        await araises(asyncio.QueueShutDown, q.get())
+        await araises(asyncio.QueueShutDown, q.put(1))
+        assert idle(q) and q.qsize() == 0

@@ -35,6 +35,7 @@ PARTS = [
     "polled",
     "protocol",
     "pubsub",
+    "queues",
     "sync",
     "threads",
     "timeouts",

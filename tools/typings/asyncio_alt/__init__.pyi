@@ -51,6 +51,9 @@ from .protocol import create_server as create_server
 from .queue import Queue as Queue
 from .queue import QueueEmpty as QueueEmpty
 from .queue import QueueFull as QueueFull
+from .queue import QueueShutDown as QueueShutDown
+from .queues import LifoQueue as LifoQueue
+from .queues import PriorityQueue as PriorityQueue
 from .server import start_server as start_server
 from .stream import StreamReader as StreamReader
 from .stream import StreamWriter as StreamWriter
