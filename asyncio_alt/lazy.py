@@ -21,6 +21,7 @@ protocol BufferedProtocol Protocol Transport connect_stream create_connection cr
 pubsub pubsub
 queue Queue QueueEmpty QueueFull QueueShutDown
 queues LifoQueue PriorityQueue
+runner Runner
 stream StreamReader StreamWriter open_connection start_server
 sync Barrier BoundedSemaphore BrokenBarrierError Condition Semaphore
 threads to_thread

@@ -297,3 +297,37 @@ def test_outside_a_loop_there_is_no_current_task():
     raises(RuntimeError, asyncio.current_task, match="no running event loop")
     asyncio.run(sleep5())
     raises(RuntimeError, asyncio.current_task, match="no running event loop")
+
+
+def test_runner_keeps_tasks_between_runs_and_ends_them():
+    async def count():
+        try:
+            while True:
+                seen.append(1)
+                await asyncio.sleep_ms(1)
+        finally:
+            ended.append(1)
+
+    async def first():
+        asyncio.create_task(count())
+        await asyncio.sleep_ms(3)
+        raises(RuntimeError, runner.run, first())
+        raises(RuntimeError, runner.close)
+        return 7
+
+    seen, ended = [], []
+    with asyncio.Runner() as runner:
+        assert runner.run(first()) == 7 and seen and not ended
+        before = len(seen)
+        raises(TypeError, runner.run, 5)
+
+        async def fails():
+            await asyncio.sleep_ms(5)
+            1 // 0
+
+        raises(ZeroDivisionError, runner.run, fails())
+        assert len(seen) > before and not ended and runner.get_loop() is asyncio.Loop
+    assert ended == [1]
+    runner.close()
+    raises(RuntimeError, runner.run, first(), match="closed")
+    raises(ValueError, lambda: asyncio.Runner(loop_factory=int), match="loop_factory")

@@ -18,7 +18,7 @@ FLOORS = (
     "trace",
     "protocol",
     "datagram server threads",
-    "future group irq polled queues sockets stream sync timeouts",
+    "future group irq polled queues runner sockets stream sync timeouts",
     "names",
     "event funcs idle ioqueue lock loop queue tls",
     "address cancel claim ending task timer",

@@ -36,6 +36,7 @@ PARTS = [
     "protocol",
     "pubsub",
     "queues",
+    "runner",
     "sync",
     "threads",
     "timeouts",

@@ -54,6 +54,7 @@ from .queue import QueueFull as QueueFull
 from .queue import QueueShutDown as QueueShutDown
 from .queues import LifoQueue as LifoQueue
 from .queues import PriorityQueue as PriorityQueue
+from .runner import Runner as Runner
 from .server import start_server as start_server
 from .stream import StreamReader as StreamReader
 from .stream import StreamWriter as StreamWriter
