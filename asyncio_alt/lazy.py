@@ -23,9 +23,11 @@ queue Queue QueueEmpty QueueFull QueueShutDown
 queues LifoQueue PriorityQueue
 runner Runner
 stream StreamReader StreamWriter open_connection start_server
+streams IncompleteReadError LimitOverrunError
 sync Barrier BoundedSemaphore BrokenBarrierError Condition Semaphore
 threads to_thread
-timeouts Timeout timeout timeout_at timeout_ms"""
+timeouts Timeout timeout timeout_at timeout_ms
+unix open_unix_connection start_unix_server"""
 
 
 def load(package, name, names=_NAMES):

@@ -402,11 +402,11 @@ async def create_server(
     `backlog` clients that have not begun the oldest is closed. ssl_handshake_timeout: the seconds
     (60 by default) in which a byte must be received or sent; else it ends with OSError
     (ETIMEDOUT). OSError if the address cannot be bound."""
-    from .server import _server
-    from .stream import _nodelay
+    from .server import listen
+    from .stream import _nodelay, _resolve
 
     def connected(s, raw, addr):
         _nodelay(raw or s)
         return Transport(protocol_factory(), s, {"socket": s, "peername": addr}, raw)
 
-    return _server(host, port, backlog, ssl, ssl_handshake_timeout, connected)
+    return listen(_resolve(host, port)[1], backlog, ssl, ssl_handshake_timeout, connected)

@@ -6,15 +6,17 @@ from .stream import Stream, _close, _resolve
 _SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
 
 
-def _server(host, port, backlog, ssl, seconds, connected):
-    # connected: called with each socket, None or the one under TLS, and the peer's address;
-    # returns the connection.
+def listen(ai, backlog, ssl, seconds, connected):
+    """Returns the Server of the address ai (family, type, protocol and address, as getaddrinfo()
+    has them). connected: called with each socket, None or the one under TLS, and the peer's
+    address; returns the connection."""
+    import socket
+
     if ssl or seconds is not None:
         from .tls import Doorman, timeout_ms
 
         seconds = timeout_ms(ssl, 60 if seconds is None else seconds)
         connected = Doorman(ssl, backlog, seconds, connected)
-    socket, ai = _resolve(host, port)
     s = socket.socket(*ai[:3])
     try:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -27,8 +29,13 @@ def _server(host, port, backlog, ssl, seconds, connected):
         raise
 
 
+_MORE = "serve_forever start_serving is_serving get_loop close_clients abort_clients"
+
+
 class Server:
     """A TCP server; also an `async with` context that closes it."""
+
+    limit = None  # streams.Limit
 
     def __init__(self, s, connected):
         self._s = s
@@ -37,6 +44,15 @@ class Server:
         self.closed = False
         core._io_queue.watch(s, 1, self)
         core._io_queue.opened[self] = None
+
+    def __getattr__(self, name):
+        if name == "sockets":
+            return () if self.closed else (self._s,)
+        if name not in _MORE.split(" "):
+            raise AttributeError(name)
+        from .streams import bound
+
+        return bound(self, name)
 
     async def __aenter__(self):
         return self
@@ -78,6 +94,8 @@ class Server:
 
     def _ready(self, ev):
         # One connection a pass.
+        if self.limit and self.limit.full():
+            return core._io_queue.watch(self._s, 0, self)
         try:
             # Have a MemoryError before a connection is accepted, which would be lost.
             bytearray(512)
@@ -121,21 +139,45 @@ async def _connection(cb, stream):
         raise
 
 
-async def start_server(cb, host, port, backlog=5, ssl=None, *, ssl_handshake_timeout=None):
+async def start_server(
+    cb, host, port, backlog=5, ssl=None, *, ssl_handshake_timeout=None, max_connections=None
+):
     """Starts a TCP server; returns a Server. cb: called as cb(reader, writer) for each connection,
     its coroutine runs as a task; if it raises, the connection is closed. ssl: an SSLContext for
     TLS; then it is called once the client has begun with that, and of more than `backlog` clients
     that have not the oldest is closed. ssl_handshake_timeout: the seconds (60 by default) in which
     a byte must be read or sent; else the connection is closed, with OSError (ETIMEDOUT) in the
-    task that waits for it. OSError if the address cannot be bound."""
+    task that waits for it. max_connections (int): with so many coroutines running it accepts
+    no more until one has ended; with TLS, up to `backlog` more may be in the handshake. OSError if
+    the address cannot be bound."""
+    return await serve(
+        cb, _resolve(host, port)[1], backlog, ssl, ssl_handshake_timeout, max_connections
+    )
+
+
+async def serve(cb, ai, backlog, ssl, seconds, max_connections):
+    """As start_server(). ai: see listen()."""
+    limit = None
+    if max_connections is not None:
+        from .streams import Limit
+
+        limit = Limit(max_connections)
 
     def connected(s, raw, addr):
         stream = Stream(s, {"peername": addr})
         stream.raw = raw
-        core.create_task(_connection(cb, stream))
+        stream.served = True
+        coro = _connection(cb, stream)
+        if limit:
+            limit.start(coro, stream)
+        else:
+            core.create_task(coro)
         return stream
 
-    server = _server(host, port, backlog, ssl, ssl_handshake_timeout, connected)
+    server = listen(ai, backlog, ssl, seconds, connected)
+    if limit:
+        server.limit = limit
+        limit.server = server
     try:
         await core.sleep_ms(0)
     except BaseException:

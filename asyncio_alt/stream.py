@@ -5,6 +5,7 @@ from errno import EALREADY, EINPROGRESS
 from . import core
 
 _BYTES = (bytes, bytearray)
+_MORE = "readuntil writelines is_closing can_write_eof write_eof start_tls __aiter__ __anext__"
 _ON_ITS_WAY = (EALREADY, EINPROGRESS, 106, 127, 56)  # the last three: EISCONN of the ports
 
 
@@ -18,6 +19,7 @@ class Stream:
 
     raw = None  # the socket under TLS: a close() of that may leave it open
     closed = False  # by wait_closed()
+    served = False  # it comes from a server
     shaken = False  # a byte has been read or sent: with TLS, the handshake is over
 
     def __init__(self, s, e={}, priority=False):
@@ -30,6 +32,14 @@ class Stream:
         self.out_ref = False  # out_buf is the caller's
         self.out_ask = 0  # so many bytes of that were refused, and are to be offered again
         self.lock = None  # held by the task that sends it
+
+    def __getattr__(self, name):
+        # These are loaded on first use. The interpreter asks for others, such as __len__.
+        if name not in _MORE.split(" "):
+            raise AttributeError(name)
+        from .streams import bound
+
+        return bound(self, name)
 
     def get_extra_info(self, v):
         """e[v], such as the "peername" of a connection. KeyError if it is not there."""

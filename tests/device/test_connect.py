@@ -707,3 +707,223 @@ async def test_client_whose_server_stalls_in_the_handshake_is_closed():
         while held:
             await held.pop().wait_closed()
     assert descriptor() == n
+
+
+async def test_server_accepts_no_more_than_its_limit():
+    running = most = served = 0
+
+    async def cb(reader, writer):
+        nonlocal running, most, served
+        running += 1
+        most = max(most, running)
+        try:
+            writer.write(await reader.readexactly(1))
+            await writer.drain()
+            served += 1
+            if served == 3:
+                raise ValueError
+        finally:
+            running -= 1
+            await writer.wait_closed()
+
+    async def client():
+        reader, writer = await connect()
+        await asyncio.sleep_ms(20)
+        writer.write(b"x")
+        await writer.drain()
+        assert await reader.read(1) == b"x"
+        await writer.wait_closed()
+
+    asyncio.get_event_loop().set_exception_handler(lambda loop, context: None)
+    server = await asyncio.start_server(cb, HOST, PORT, max_connections=2)
+    async with server:
+        clients = [asyncio.create_task(client()) for _ in range(6)]
+        await asyncio.wait_for(asyncio.gather(*clients), 10)
+        assert served == 6 and most == 2, (served, most)
+        # Cancelled before it has begun.
+        for _ in range(3):
+            before = set(asyncio.all_tasks())
+            reader, writer = await connect()
+            while set(asyncio.all_tasks()) == before:
+                await asyncio.sleep_ms(0)
+            for task in asyncio.all_tasks():
+                if task not in before:
+                    task.cancel()
+            await asyncio.sleep_ms(5)
+            await writer.wait_closed()
+        await asyncio.wait_for(client(), 5)
+        assert server.is_serving() and len(server.sockets) == 1
+    assert not server.is_serving() and server.sockets == ()
+    # Its connections can be closed.
+    over = []
+
+    async def waits(reader, writer):
+        try:
+            await reader.read(1)
+        except OSError as er:
+            over.append(er.errno)
+
+    async with await asyncio.start_server(waits, HOST, PORT, max_connections=2) as server:
+        clients = []
+        for _ in range(3):
+            clients.append((await connect())[0])
+        while sum(s.served for s in server.limit._clients) < 2:
+            await asyncio.sleep_ms(1)
+        server.close_clients()
+        assert await clients[0].read() == await clients[1].read() == b"" and over == [9, 9]
+        server.abort_clients()
+        server.close_clients()
+    async with await serve(waits) as server:
+        raises(ValueError, server.close_clients, match="max_connections")
+    for most, error in ((0, ValueError), (-1, ValueError), ("1", TypeError), (1.5, TypeError)):
+        await araises(error, asyncio.start_server(cb, HOST, PORT, max_connections=most))
+    task = asyncio.create_task((await serve(cb)).serve_forever())
+    await asyncio.sleep_ms(5)
+    task.cancel()
+    await araises(asyncio.CancelledError, task)
+    await araises(OSError, connect())
+
+
+async def test_readuntil_lines_and_what_is_written_in_pieces():
+    async def cb(reader, writer):
+        writer.writelines([b"a--", b"b-", b"-", b"", b"rest"])
+        await writer.drain()
+        await reader.read(1)
+        writer.write(b"\n1\n\n2")
+        await writer.drain()
+        await reader.read(1)
+        writer.write(bytes(70000))
+        await writer.drain()
+        await reader.read(1)
+        assert not writer.is_closing() and not writer.can_write_eof()
+        raises(NotImplementedError, writer.write_eof)
+        await writer.wait_closed()
+        assert writer.is_closing()
+
+    async with await serve(cb):
+        reader, writer = await connect()
+        assert await reader.readuntil(b"--") == b"a--"
+        assert await reader.readuntil(bytearray(b"--")) == b"b--"
+        await araises(ValueError, reader.readuntil(b""))
+        t = asyncio.create_task(reader.readuntil(b"--"))
+        await asyncio.sleep_ms(20)
+        t.cancel()
+        await araises(asyncio.CancelledError, t)
+        assert await reader.readexactly(4) == b"rest"  # the cancelled one has lost nothing
+        writer.write(b".")
+        for line in (b"\n", b"1\n", b"\n"):
+            assert await reader.readuntil() == line
+        writer.write(b".")
+        try:
+            await reader.readuntil()
+            assert False
+        except asyncio.LimitOverrunError as er:
+            assert er.consumed == 65536
+        assert len(await reader.readexactly(70001)) == 70001
+        writer.write(b".")
+        try:
+            await reader.readuntil()
+            assert False
+        except asyncio.IncompleteReadError as er:
+            assert er.partial == b"" and er.expected is None
+        assert not hasattr(reader, "nothing")
+        await writer.wait_closed()
+
+    async def lines(reader, writer):
+        writer.write(b"1\n\n2")
+        await writer.drain()
+        await writer.wait_closed()
+
+    async with await serve(lines):
+        reader, writer = await connect()
+        got = []
+        async for line in reader:
+            got.append(line)
+        assert got == [b"1\n", b"\n", b"2"], got
+        await writer.wait_closed()
+
+
+@needs("sockets", "ssl")
+async def test_tls_starts_on_a_connection_that_is_open():
+    import binascii
+    import ssl
+
+    ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ctx.load_cert_chain(binascii.a2b_base64(CERT), binascii.a2b_base64(KEY))
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.verify_mode = ssl.CERT_REQUIRED
+    client.load_verify_locations(cadata=binascii.a2b_base64(CERT))
+
+    async def cb(reader, writer):
+        assert await reader.readline() == b"STARTTLS\n"
+        writer.write(b"go\n")
+        await writer.start_tls(ctx)  # sends what was written first
+        await araises(ValueError, writer.start_tls(ctx), match="TLS already")
+        async for line in reader:
+            writer.write(line)
+            await writer.drain()
+        await writer.wait_closed()
+
+    async with await serve(cb):
+        reader, writer = await connect()
+        for bad in (None, 5, "x"):
+            await araises(TypeError, writer.start_tls(bad), match="sslcontext")
+        await araises(ValueError, writer.start_tls(client, ssl_handshake_timeout=0))
+        writer.write(b"STARTTLS\n")
+        assert await reader.readline() == b"go\n"
+        await writer.start_tls(client, server_hostname="localhost", ssl_handshake_timeout=5)
+        for line in (b"a\n", bytes(20000) + b"\n"):
+            writer.write(line)
+            await writer.drain()
+            assert await reader.readline() == line
+        await writer.wait_closed()
+        await araises(ValueError, writer.start_tls(client), match="TLS already")
+        # What came before it is not taken for what came by it.
+        reader, writer = await connect()
+        writer.write(b"STARTTLS\n")
+        t = asyncio.create_task(reader.readexactly(9))
+        await asyncio.sleep_ms(20)
+        t.cancel()
+        await araises(asyncio.CancelledError, t)
+        await araises(OSError, writer.start_tls(client, server_hostname="localhost"), match="71")
+        await writer.wait_closed()
+    await passes(5)
+    assert not core._streams
+
+
+@needs("sockets")
+async def test_unix_sockets():
+    import os
+    import socket
+
+    path = "asyncio_alt %d" % PORT
+    if not hasattr(socket, "sockaddr"):
+        return await araises(OSError, asyncio.open_unix_connection(path), match="97")
+    for bad in ("", "a\0b", "x" * 108):
+        await araises(ValueError, asyncio.open_unix_connection(bad), match="path")
+    await araises(TypeError, asyncio.start_unix_server(echo, 5), match="path")
+    await araises(OSError, asyncio.open_unix_connection(path))
+    try:
+        for _ in range(2):  # the second one removes what the first has left
+            async with await asyncio.start_unix_server(echo, path) as server:
+                await araises(OSError, asyncio.start_unix_server(echo, path))
+                both = []
+                for _ in range(3):
+                    both.append(await asyncio.open_unix_connection(path))
+                for i, (reader, writer) in enumerate(both):
+                    writer.write(bytes(i * 20000) + b"\n")
+                for i, (reader, writer) in enumerate(both):
+                    await writer.drain()
+                    assert len(await reader.readline()) == i * 20000 + 1
+                    await writer.wait_closed()
+            assert not server.is_serving()
+    finally:
+        os.remove(path)
+    with open(path, "w") as f:
+        f.write("precious")
+    try:
+        await araises(OSError, asyncio.start_unix_server(echo, path))
+        with open(path) as f:
+            assert f.read() == "precious"
+    finally:
+        os.remove(path)

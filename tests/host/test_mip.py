@@ -37,10 +37,12 @@ PARTS = [
     "pubsub",
     "queues",
     "runner",
+    "streams",
     "sync",
     "threads",
     "timeouts",
     "trace",
+    "unix",
 ]
 
 # Run where the package has been installed; prints where that is.

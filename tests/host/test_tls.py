@@ -129,6 +129,90 @@ print("written", pos)
 
 PATTERN = bytes(i * 7 + (i >> 8) & 255 for i in range(65521))
 
+# TLS on a connection that is open: one line is plain, then each line is echoed
+
+STARTS = """
+import asyncio_alt as asyncio
+
+{head}
+async def client():
+    reader, writer = await asyncio.open_connection("127.0.0.1", {port})
+    writer.write(b"STARTTLS\\n")
+    assert await reader.readline() == b"go\\n"
+    await writer.start_tls(CONTEXT, server_hostname="localhost")
+    for size in (1, 20000):
+        writer.write(bytes(size) + b"\\n")
+        await writer.drain()
+        assert await reader.readuntil() == bytes(size) + b"\\n"
+    await writer.wait_closed()
+
+async def server():
+    async def cb(reader, writer):
+        assert await reader.readline() == b"STARTTLS\\n"
+        writer.write(b"go\\n")
+        await writer.start_tls(CONTEXT)
+        async for line in reader:
+            writer.write(line)
+            await writer.drain()
+        await writer.wait_closed()
+        over.set()
+
+    over = asyncio.Event()
+    async with await asyncio.start_server(cb, "127.0.0.1", {port}):
+        print("ready")
+        await over.wait()
+
+asyncio.run({way}())
+print("ended")
+"""
+
+
+def client(port, context):
+    with socket.create_connection(("127.0.0.1", port), 20) as s:
+        s.sendall(b"STARTTLS\n")
+        assert s.recv(3) == b"go\n"
+        with context.wrap_socket(s, server_hostname="localhost") as s, s.makefile("rb") as f:
+            for size in (1, 20000):
+                s.sendall(bytes(size) + b"\n")
+                assert f.readline() == bytes(size) + b"\n"
+
+
+def server(listener, context):
+    s, _ = listener.accept()
+    with s:
+        s.settimeout(20)
+        assert s.recv(9) == b"STARTTLS\n"
+        s.sendall(b"go\n")
+        with context.wrap_socket(s, server_side=True) as s, s.makefile("rb") as f:
+            for line in f:
+                s.sendall(line)
+
+
+@pytest.mark.parametrize("way", ["client", "server"])
+def test_tls_starts_on_a_connection_that_is_open(tmp_path, way):
+    head, context = tls(way == "server")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        if way == "client":
+            listener.listen()
+        else:
+            listener.close()
+        script = STARTS.format(head=head, port=port, way=way)
+        with subprocess.Popen(
+            [micropython(), "-c", script],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "MICROPYPATH": f"{ROOT}:.frozen"},
+        ) as process:
+            if way == "client":
+                server(listener, context)
+            else:
+                assert process.stdout.readline() == "ready\n"
+                client(port, context)
+            assert process.stdout.read() == "ended\n"
+
 
 def reads(server, context, seed, got):
     s, _ = server.accept()

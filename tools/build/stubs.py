@@ -88,7 +88,10 @@ def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
     for stub in sorted(stubs.rglob("*.pyi")):
         if not (package / stub.relative_to(stubs)).with_suffix(".py").exists():
             wrong.append(f"{stub.relative_to(typings.parent)} is the stub of no module")
-    names = {name: (_names(source), _names(stub)) for name, (source, stub) in paths.items()}
+    read = {}
+    names = {
+        name: (_names(source, read), _names(stub, read)) for name, (source, stub) in paths.items()
+    }
     asked = {name: list(stub) for name, (_, stub) in names.items()}
     script = f"print(json.dumps({{n: module(n, names) for n, names in {asked!r}.items()}}))"
     with targets.get("unix", path=[package.parent]) as unix:
@@ -100,15 +103,20 @@ def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
     return wrong
 
 
-def _names(path):
-    """Return the names of a module's source, or of its stub, to the nodes that bind them."""
-    names = {}
+def _names(path, read):
+    """Return the names of a module's source, or of its stub, to the nodes that bind them.
+
+    read: a dict of what was returned, by path. Stubs may import one another.
+    """
+    if path in read:
+        return read[path]
+    names = read[path] = {}
     for node in _flat(ast.parse(path.read_text("utf-8")).body):
         if isinstance(node, ast.ImportFrom) and node.module == "pc.here":
             continue  # for CPython
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
             origin = path.parent.joinpath(*node.module.split(".")).with_suffix(path.suffix)
-            origin = _names(origin)
+            origin = _names(origin, read)
             for alias in node.names:
                 name = alias.asname or alias.name
                 if alias.name == "*":  # its names are checked in their own module

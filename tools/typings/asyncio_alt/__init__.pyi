@@ -59,6 +59,8 @@ from .server import start_server as start_server
 from .stream import StreamReader as StreamReader
 from .stream import StreamWriter as StreamWriter
 from .stream import open_connection as open_connection
+from .streams import IncompleteReadError as IncompleteReadError
+from .streams import LimitOverrunError as LimitOverrunError
 from .sync import Barrier as Barrier
 from .sync import BoundedSemaphore as BoundedSemaphore
 from .sync import BrokenBarrierError as BrokenBarrierError
@@ -69,3 +71,5 @@ from .timeouts import Timeout as Timeout
 from .timeouts import timeout as timeout
 from .timeouts import timeout_at as timeout_at
 from .timeouts import timeout_ms as timeout_ms
+from .unix import open_unix_connection as open_unix_connection
+from .unix import start_unix_server as start_unix_server

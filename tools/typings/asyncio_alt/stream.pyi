@@ -1,16 +1,36 @@
 from array import array
+from collections.abc import Iterable
 from ssl import SSLContext
-from typing import Any
+from typing import Any, TypeVar
 
+_S = TypeVar("_S")
 _Bytes = bytes | bytearray | memoryview | array[Any]
 
-class Stream:
+class _Lazy:
+    # Of streams.py, loaded on first use.
+    async def readuntil(self, separator: _Bytes = b"\n") -> bytes: ...
+    def writelines(self, lines: Iterable[_Bytes | str]) -> None: ...
+    def is_closing(self) -> bool: ...
+    def can_write_eof(self) -> bool: ...
+    def write_eof(self) -> None: ...
+    async def start_tls(
+        self,
+        sslcontext: SSLContext,
+        *,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+    ) -> None: ...
+    def __aiter__(self: _S) -> _S: ...
+    async def __anext__(self) -> bytes: ...
+
+class Stream(_Lazy):
     s: Any
     e: dict[str, Any]
     priority: bool
     raw: Any
     closed: bool
     shaken: bool
+    served: bool
     def __init__(self, s: Any, e: dict[str, Any] = {}, priority: bool = False) -> None: ...
     def get_extra_info(self, v: str) -> Any: ...
     def close(self) -> None: ...
