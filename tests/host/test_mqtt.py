@@ -717,7 +717,7 @@ def real(port):
     import mqtt_as
 
     options = {"server": "127.0.0.1", "port": port, "queue_len": 8, "client_id": "board"}
-    return mqtt_as.MQTTClient({**mqtt_as.config, **options})
+    return mqtt_as.MQTTClient(dict(mqtt_as.config, **options))
 """
 
 
