@@ -3,7 +3,18 @@
 import sys
 
 if sys.implementation.name == "micropython":
-    from .core import *
+    # The names that programs use most; lazy.py has the others. What is left of core's names is for
+    # the modules of this package.
+    from .core import (
+        CancelledError,
+        TimeoutError,
+        create_task,
+        cur_task,
+        current_task,
+        run,
+        sleep,
+        sleep_ms,
+    )
 else:
     from .pc.here import *
 

@@ -64,7 +64,7 @@ def install():
     """Makes `import asyncio` and `import uasyncio` mean this package from now on, everywhere in
     the program. RuntimeError if the stock package has tasks."""
     claim()
-    core._claimed = True
+    core.claimed = True
     modules = sys.modules
     package = __name__[: __name__.rfind(".")]
     for sub in ("", ".core", ".event", ".funcs", ".lock", ".queue", ".stream"):

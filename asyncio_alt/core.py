@@ -1,4 +1,35 @@
-"""The clock, the tasks and the run loop."""
+"""The clock, the tasks and the run loop.
+
+It is longer than other modules: C code looks for cur_task and _task_queue among the globals of
+one module, and a second .mpy would take more flash.
+
+Other modules use the names that do not begin with `_`, and _io_queue, _task_queue and
+_promote_to_task, which are stock's. Who writes the variables and replaces the functions:
+
+    name                written by                     read by
+    _io_queue           core                           many
+    _task_queue         core                           many
+    ahead               ioqueue                        core ioqueue pubsub trace trace_read
+    answer              trace                          core ioqueue trace
+    asleep              core ioqueue                   core event pubsub timer
+    calls               loop                           core loop
+    claimed             claim core                     core loop
+    cur_task            core ioqueue irq polled timer  many
+    drop                ioqueue                        core
+    ender               core loop                      core loop
+    first_flag          core event                     core ending event
+    heir                trace                          core funcs group trace
+    idle                idle trace                     core trace
+    io_ahead            ioqueue                        core ioqueue
+    last_flag           core event                     event
+    new_poller          trace                          core ioqueue trace
+    poller              core ioqueue trace             core ioqueue trace
+    push                core trace                     core ending funcs group ioqueue trace
+    queue_methods       trace                          core trace
+    run_until_complete  trace                          core ending loop trace
+    running             core                           core loop trace
+    tell                loop                           core
+"""
 
 import select
 import sys
@@ -7,11 +38,11 @@ from time import ticks_ms as ticks
 
 if sys.platform in ("linux", "darwin"):
     try:
-        from . import wake_unix as _bell
+        from . import wake_unix as bell
     except Exception:  # there are no threads, or no network, not even the loopback
-        from . import wake as _bell
+        from . import wake as bell
 else:
-    from . import wake as _bell
+    from . import wake as bell
 
 try:
     from _asyncio import Task, TaskQueue
@@ -28,25 +59,25 @@ class TimeoutError(Exception):
 
 
 cur_task = None  # the task that runs; None while the loop sleeps and outside it
-_running = False  # a loop is running
-_ender = None  # set by new_event_loop(): when this task ends, the loop ends, as with the main task
+running = False  # a loop is running
+ender = None  # set by new_event_loop(): when this task ends, the loop ends, as with the main task
 _left = False  # run() has begun, and all that it has made has not been forgotten yet
-_asleep = False  # it is in a poll that blocks, or is about to be
-_claimed = False  # no other asyncio has tasks in this program
+asleep = False  # it is in a poll that blocks, or is about to be
+claimed = False  # no other asyncio has tasks in this program
 # Every task that has not ended. No set: one that finds no memory to grow crashes MicroPython.
-_tasks = {}
-_streams = {}  # the streams that ioqueue.IOQueue waits for
-_flag0 = None  # first and last of the linked list of waiting ThreadSafeFlags
-_flag1 = None
-_calls = None  # loop.Calls, once there is a Loop
-_drop = None  # ioqueue._drop, once that is loaded: drops all transports and servers
-_idle = int  # called with how long to wait, returns how long to poll; else idle.set_idle_hook()'s
-_io_ahead = None  # None: I/O takes its turn (roundrobin). Else as _ahead
-_ring = _bell.ring
-_once = _bell.once
-_clear = _bell.clear
+tasks = {}
+streams = {}  # the streams that ioqueue.IOQueue waits for
+first_flag = None  # first and last of the linked list of waiting ThreadSafeFlags
+last_flag = None
+calls = None  # loop.Calls, once there is a Loop
+drop = None  # ioqueue._drop, once that is loaded: drops all transports and servers
+idle = int  # called with how long to wait, returns how long to poll; else idle.set_idle_hook()'s
+io_ahead = None  # None: I/O takes its turn (roundrobin). Else as ahead
+ring = bell.ring
+once = bell.once
+_clear = bell.clear
 _buf = bytearray(1)  # for _clear()
-_ahead = -1000  # ms that a priority wake-up adds to the clock: minus the priority window
+ahead = -1000  # ms that a priority wake-up adds to the clock: minus the priority window
 
 
 ################################################################################
@@ -60,11 +91,11 @@ class SingletonGenerator:
         self.state = None  # the ticks at which the task is to run
         self.exc = StopIteration()
 
-    if _once:
+    if once:
 
         def __iter__(self):
-            _push(cur_task, self.state)
-            return _once(0)
+            push(cur_task, self.state)
+            return once(0)
 
     else:
 
@@ -77,7 +108,7 @@ class SingletonGenerator:
                 self.exc.__traceback__ = None
                 raise self.exc
             self.state = None
-            _push(cur_task, key)
+            push(cur_task, key)
 
 
 def sleep_ms(t, sgen=SingletonGenerator()):
@@ -102,23 +133,23 @@ def sleep(t):
 # Tasks
 
 
-def _no_loop(t, key=None):
+def no_loop(t, key=None):
     raise RuntimeError("no running event loop")
 
 
-_push = _no_loop  # the task queue's push, while the loop runs
+push = no_loop  # the task queue's push, while the loop runs
 
 
-def _wake(t):
+def wake(t):
     # Queue a task that waited; a scheduled callback may do so while the loop sleeps.
     _task_queue.push(t)
-    if _asleep:
-        _ring(b"\0")
+    if asleep:
+        ring(b"\0")
 
 
-def _claim():
+def claim():
     # The C module has one context for all: from here on no other asyncio may make a task.
-    global _claimed
+    global claimed
     modules = sys.modules
     if "asyncio.core" not in modules:
         # One that is imported later is this one.
@@ -128,7 +159,7 @@ def _claim():
         from .claim import claim
 
         claim()
-    _claimed = True
+    claimed = True
 
 
 def _check(coro):
@@ -140,11 +171,11 @@ def create_task(coro):
     """Makes a Task that runs the coroutine coro, ready now; returns the Task. May be called
     from a micropython.schedule callback, not from a hard interrupt."""
     _check(coro)
-    if not _claimed:
-        _claim()
+    if not claimed:
+        claim()
     t = Task(coro, globals())
-    _tasks[t] = None
-    _wake(t)
+    tasks[t] = None
+    wake(t)
     return t
 
 
@@ -155,11 +186,11 @@ def _promote_to_task(aw):
 def current_task():
     """The task that runs. RuntimeError outside a task."""
     if cur_task is None:
-        _no_loop(None)
+        no_loop(None)
     return cur_task
 
 
-def _show(message, exc, task):
+def show(message, exc, task):
     # The work of the default exception handler.
     print(message, file=sys.stderr)
     if task:
@@ -167,13 +198,13 @@ def _show(message, exc, task):
     sys.print_exception(exc, sys.stderr)
 
 
-_tell = _show  # loop.report, once that is loaded: a load with a full heap may crash MicroPython
+tell = show  # loop.report, once that is loaded: a load with a full heap may crash MicroPython
 
 
-def _report(message, exc, task=None):
+def report(message, exc, task=None):
     # Tell the exception handler. Raises no Exception: the loop and the failed part go on.
     try:
-        _tell(message, exc, task)
+        tell(message, exc, task)
     except MemoryError:
         # Without a traceback: MicroPython does not keep the memory of the one exception that it
         # has left when the heap is full.
@@ -183,10 +214,10 @@ def _report(message, exc, task=None):
         pass  # sys.stderr is closed
 
 
-def _heir(t):
+def heir(t):
     # The key for a task that goes on because t ended: priority is handed on, as from now.
     now = ticks()
-    return ticks_add(now, _ahead) if ticks_diff(t.ph_key, now) <= _ahead else now
+    return ticks_add(now, ahead) if ticks_diff(t.ph_key, now) <= ahead else now
 
 
 _last = TaskQueue()  # ended tasks pass through, and have its one task for their last child
@@ -198,7 +229,7 @@ def _end(t, er, awaited):
     # Task t has ended with er: wake the tasks that wait for it. If a KeyboardInterrupt ends this
     # halfway, it is called again and does the rest. Whoever sees t.state false may take t.data.
     waiting = t.state
-    _tasks.pop(t, None)
+    tasks.pop(t, None)
     if not waiting:
         # It had ended in a queue, and has come out of that; or this is the second call.
         if t.data is None:
@@ -213,8 +244,8 @@ def _end(t, er, awaited):
     elif waiting is not True:
         while waiting.peek():
             if waiting.peek().state:
-                key = _heir(t)
-                _push(waiting.pop(), key)
+                key = heir(t)
+                push(waiting.pop(), key)
             else:
                 waiting.pop()  # it has ended in the queue
             awaited = True
@@ -232,7 +263,7 @@ def _end(t, er, awaited):
         t.state = None if waiting is True else False
     else:
         t.state = None
-        _push(t)  # to be reported when its turn comes, unless somebody asks before
+        push(t)  # to be reported when its turn comes, unless somebody asks before
         t.data = er
 
 
@@ -240,14 +271,14 @@ def _end(t, er, awaited):
 # The run loop
 
 
-def _answer():
+def answer():
     # The bell has rung: wake the tasks that wait for a flag that is set, then run the
     # callbacks. Returns whether there was such a task.
-    global _flag0, _flag1, cur_task
+    global first_flag, last_flag, cur_task
     _clear(_buf)
     woken = False
     prev = None
-    f = _flag0
+    f = first_flag
     while f:
         nxt = f.next
         if f.state:
@@ -255,30 +286,36 @@ def _answer():
             if prev:
                 prev.next = nxt
             else:
-                _flag0 = nxt
+                first_flag = nxt
             f.next = None
             t = f.task
             f.task = None
-            ahead = _ahead if f.priority else _io_ahead
-            if ahead is None:
-                _push(t)
+            early = ahead if f.priority else io_ahead
+            if early is None:
+                push(t)
             else:
-                _push(t, ticks_add(ticks(), ahead))
+                push(t, ticks_add(ticks(), early))
         else:
             prev = f
         f = nxt
-    _flag1 = prev
-    if _calls:
+    last_flag = prev
+    if calls:
         cur_task = None
-        _calls.run()
+        calls.run()
     return woken
+
+
+def queue_methods():
+    # A run of the loop takes from its queue with these. trace.py puts a function of its own in the
+    # place of this one.
+    return _task_queue.peek, _task_queue.pop, _task_queue.push
 
 
 def run_until_complete(main_task=None):
     """Runs tasks until main_task has ended; returns its result or raises its exception.
     Without a main_task: until nothing is left that could go on by itself."""
-    global cur_task, _running, _asleep, _push, _ender
-    if _running:
+    global cur_task, running, asleep, push, ender
+    if running:
         raise RuntimeError("run() inside a running event loop")
     if main_task and not main_task.state:
         main_task.state = False
@@ -286,18 +323,15 @@ def run_until_complete(main_task=None):
             return main_task.data.value
         raise main_task.data
     excs = (CancelledError, Exception)
-    peek = _task_queue.peek
-    pop = _task_queue.pop
-    streams = _streams
-    rung = _bell.rung
-    _push = _task_queue.push
-    _ender = None
+    peek, pop, push = queue_methods()
+    rung = bell.rung
+    ender = None
     try:
-        _running = True
-        _answer()  # for earlier flags and calls; and for a bell that Ctrl-C left ringing
+        running = True
+        answer()  # for earlier flags and calls; and for a bell that Ctrl-C left ringing
         while True:
             if rung():
-                _answer()
+                answer()
             # Find the task to run: look once at the streams, sleep until there is a task.
             looked = not streams
             while True:
@@ -308,34 +342,34 @@ def run_until_complete(main_task=None):
                         if looked:
                             break
                         dt = 0
-                elif streams or _flag0:
-                    if not (main_task or _tasks):
+                elif streams or first_flag:
+                    if not (main_task or tasks):
                         return  # there are only transports
                     dt = -1
                 elif main_task:
-                    dt = _bell.idle
+                    dt = bell.idle
                 else:
                     return
                 if dt:
-                    _asleep = True
+                    asleep = True
                     if peek() is not t:
-                        _asleep = False
+                        asleep = False
                         continue  # a scheduled callback has queued it just now
                     cur_task = None
-                    dt = _idle(dt)
+                    dt = idle(dt)
                 if streams:
                     _io_queue.wait_io_event(dt)
                     looked = True
-                    _asleep = False
+                    asleep = False
                 else:
                     woken = False
                     # Reckoned anew, with no jump from the clock to the poll, at which a callback
                     # could run and take its time.
-                    for _ in _poller.ipoll(
+                    for _ in poller.ipoll(
                         dt if not t else max(0, min(dt, ticks_diff(t.ph_key, ticks())))
                     ):
-                        woken = _answer()
-                    _asleep = False
+                        woken = answer()
+                    asleep = False
                     if woken:
                         break
             # Run it until it waits for something, which will queue it again.
@@ -353,9 +387,9 @@ def run_until_complete(main_task=None):
                     else:
                         t.coro.throw(exc)
                 elif t.state is None:
-                    _report("Task exception wasn't retrieved", exc, t)
+                    report("Task exception wasn't retrieved", exc, t)
             except excs as er:
-                over = t is main_task or t is _ender
+                over = t is main_task or t is ender
                 try:
                     _end(t, er, over)
                 except BaseException:
@@ -373,14 +407,14 @@ def run_until_complete(main_task=None):
                     _end(t, end, True)
                 raise
     finally:
-        _stopped()
+        stopped()
 
 
-def _stopped():
-    global cur_task, _running, _asleep, _push
+def stopped():
+    global cur_task, running, asleep, push
     sleep_ms(0).state = cur_task = None
-    _asleep = _running = False
-    _push = _no_loop
+    asleep = running = False
+    push = no_loop
 
 
 def run(coro):
@@ -389,44 +423,44 @@ def run(coro):
     longer than end_limit(): those that are left then are dropped, and reported. RuntimeError
     inside a running loop."""
     global _left
-    if _running:
+    if running:
         raise RuntimeError("run() inside a running event loop")
     _check(coro)
     if _left:
-        _reset()  # a KeyboardInterrupt has kept the last run() from it
+        reset()  # a KeyboardInterrupt has kept the last run() from it
     try:
         _left = True
         return run_until_complete(create_task(coro))
     finally:
         try:
-            _stopped()
-            if _tasks or _task_queue.peek():
+            stopped()
+            if tasks or _task_queue.peek():
                 from .ending import end
 
                 end()
         except MemoryError:
             pass  # no memory for that module: they are dropped
         finally:
-            _reset()
+            reset()
 
 
-def _new_poller():
-    global _poller
-    _poller = select.poll()
-    _poller.register(_bell.stream, select.POLLIN)
-    _poller.ipoll(0)  # makes the tuple that it gives from now on
+def new_poller():
+    global poller
+    poller = select.poll()
+    poller.register(bell.stream, select.POLLIN)
+    poller.ipoll(0)  # makes the tuple that it gives from now on
 
 
-def _reset():
+def reset():
     # Forget everything that waits.
     global _task_queue, _io_queue, _left
-    _stopped()
-    if _drop:
-        _drop()
+    stopped()
+    if drop:
+        drop()
     gone = CancelledError()
-    while _tasks:
+    while tasks:
         # Whatever it waits in may be used again: take it out, and let it have ended.
-        t = _tasks.popitem()[0]
+        t = tasks.popitem()[0]
         queue = t.data
         if isinstance(queue, Task):
             queue = queue.state
@@ -436,10 +470,10 @@ def _reset():
             queue.remove(t)
     _task_queue = TaskQueue()
     _io_queue = _NoQueue()
-    _streams.clear()
-    while _flag0:
-        _flag0.remove(_flag0.task)
-    _new_poller()
+    streams.clear()
+    while first_flag:
+        first_flag.remove(first_flag.task)
+    new_poller()
     _left = False
 
 
@@ -454,4 +488,4 @@ class _NoQueue:
         return getattr(_io_queue, name)
 
 
-_reset()
+reset()

@@ -235,7 +235,7 @@ class DatagramTransport:
 
     def _raised(self, er):
         try:
-            core._report("Exception in a protocol", er)
+            core.report("Exception in a protocol", er)
         finally:
             self._lose(er)
 
@@ -256,7 +256,7 @@ class DatagramTransport:
             try:
                 self._p.connection_lost(exc)
             except Exception as er:
-                core._report("Exception in a protocol", er)
+                core.report("Exception in a protocol", er)
             self._s.close()
 
     def _forget(self, state):

@@ -33,13 +33,13 @@ class _Watch:
         now = core.ticks()
         left = core.ticks_diff(self.end, now)
         t = core._task_queue.peek()
-        if core._tasks:
-            going = t or core._streams or core._flag0
+        if core.tasks:
+            going = t or core.streams or core.first_flag
         else:
             going = t and core.ticks_diff(t.ph_key, now) <= 0  # to be reported
         if left <= 0 or not going:
             raise StopIteration
-        core._push(core.cur_task, core.ticks_add(now, min(left, _LOOK_MS)))
+        core.push(core.cur_task, core.ticks_add(now, min(left, _LOOK_MS)))
 
 
 _turn = core.Task((0 for _ in ()))  # does nothing: when it has ended, all that was ready has run
@@ -48,17 +48,17 @@ _turn = core.Task((0 for _ in ()))  # does nothing: when it has ended, all that 
 def end():
     """Called by run(): cancels the tasks that are left, and reports those that do not end."""
     try:
-        for t in core._tasks:
+        for t in core.tasks:
             t.cancel()
         for _ in "12":  # they end in the first turn; in the second their exceptions are reported
             _turn.state = True
             core._task_queue.push(_turn)
             core.run_until_complete(_turn)
-            if not (core._tasks or core._task_queue.peek()):
+            if not (core.tasks or core._task_queue.peek()):
                 return
         _wait(_limit // 2)
         for _ in "23":
-            for t in core._tasks:
+            for t in core.tasks:
                 t.cancel()
                 if t.data is core.CancelledError:
                     # It is ready, or a KeyboardInterrupt has left it in no queue.
@@ -69,8 +69,8 @@ def end():
     except MemoryError:
         pass
     finally:
-        for t in list(core._tasks):
-            core._report("Task dropped", RuntimeError("it did not end"), t)
+        for t in list(core.tasks):
+            core.report("Task dropped", RuntimeError("it did not end"), t)
 
 
 def _wait(ms):

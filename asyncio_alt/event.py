@@ -32,7 +32,7 @@ class Event:
                 break  # a scheduled callback that set it too was faster
             if t.state:  # it has not ended in the queue
                 core._task_queue.push(t)
-        if core._asleep:
+        if core.asleep:
             _ring(_RING)
 
     def wait(self):  # async
@@ -49,6 +49,15 @@ class Event:
             me.data = None
         yield
         return True
+
+
+def enlist(flag):
+    """Puts a flag, or an object with the same fields, at the end of the loop's list."""
+    if core.first_flag:
+        core.last_flag.next = flag
+    else:
+        core.first_flag = flag
+    core.last_flag = flag
 
 
 class ThreadSafeFlag(io.IOBase):
@@ -86,11 +95,7 @@ class ThreadSafeFlag(io.IOBase):
                 self.remove(None)  # a KeyboardInterrupt has ended it while it was about to wait
             self.task = t = core.cur_task or core.current_task()
             self.priority = priority
-            if core._flag0:
-                core._flag1.next = self
-            else:
-                core._flag0 = self
-            core._flag1 = self
+            enlist(self)
             t.data = self
             yield
         self.state = 0
@@ -99,7 +104,7 @@ class ThreadSafeFlag(io.IOBase):
         # Called by Task.cancel(): leave the loop's list, unless a KeyboardInterrupt has kept it
         # out of that.
         prev = None
-        f = core._flag0
+        f = core.first_flag
         while f and f is not self:
             prev = f
             f = f.next
@@ -107,11 +112,11 @@ class ThreadSafeFlag(io.IOBase):
             if prev:
                 prev.next = self.next
             else:
-                core._flag0 = self.next
+                core.first_flag = self.next
             if not self.next:
-                core._flag1 = prev
+                core.last_flag = prev
         self.next = self.task = None
 
 
-_ring = core._ring
+_ring = core.ring
 _RING = b"\0"

@@ -39,7 +39,7 @@ class _Waker:
         iter(self.aw)  # its exception is retrieved: it goes to the waiting task
         if self.me.data is self.wait:
             self.wait.queue.remove(self.me)
-            core._push(self.me, core._heir(core.cur_task))
+            core.push(self.me, core.heir(core.cur_task))
         raise StopIteration
 
 
@@ -57,7 +57,7 @@ def wait_for(aw, timeout, sleep=core.sleep):  # async
     if not isinstance(aw, core.Task):
         aw = core.create_task(aw)
         core._task_queue.remove(aw)
-        core._push(aw, core._heir(me))
+        core.push(aw, core.heir(me))
         if timeout is not None and core.ticks_diff(key, aw.ph_key) < 0:
             key = aw.ph_key  # the clock has ticked since: aw runs first all the same
     if timeout is None or not aw.state:
@@ -69,8 +69,8 @@ def wait_for(aw, timeout, sleep=core.sleep):  # async
         if timeout > 0:
             wait.queue = queue = core._task_queue
             waker = core.Task(_Waker(me, wait, aw), core.__dict__)
-            core._push(waker, core._heir(me))
-            core._push(me, key)
+            core.push(waker, core.heir(me))
+            core.push(me, key)
             me.data = wait
             yield
         late = bool(aw.state)
@@ -120,7 +120,7 @@ def gather(*aws, return_exceptions=False):  # async
         elif left:
             return
         if me.data is wait:
-            core._push(me, core._heir(t))
+            core.push(me, core.heir(t))
 
     made = {}  # one that is given twice runs once
     tasks = []

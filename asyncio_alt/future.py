@@ -50,7 +50,7 @@ class Future:
         self.data = exc
         self.state = False
         while waiting.peek():
-            core._wake(waiting.pop())
+            core.wake(waiting.pop())
 
     def done(self):
         """True (bool) if the result is set, or the future cancelled."""

@@ -154,13 +154,13 @@ class TaskGroup:
         self._tasks.pop(t, None)
         parent = self._parent
         if not self._tasks and parent.data is _Parked:
-            core._push(parent, core._heir(t))
+            core.push(parent, core.heir(t))
         er = t.data
         if isinstance(er, (StopIteration, core.CancelledError)):
             return
         self._errors.append(er)
         if not parent.state:
-            core._report("A task of a group whose parent has ended raised", er, t)
+            core.report("A task of a group whose parent has ended raised", er, t)
         elif not self._aborting and not self._requested:
             self._abort()
             self._requested = True

@@ -66,7 +66,7 @@ def set_idle_hook(hook):
     call = int if hook is None else _idle
     # No jump in between, at which a scheduled callback could set another.
     _hook = hook
-    core._idle = call
+    core.idle = call
 
 
 def _idle(ms):
@@ -74,11 +74,11 @@ def _idle(ms):
     if hook is None:
         return ms  # a scheduled callback has taken it away just now
     try:
-        n = int(hook(ms, bool(core._streams)) or 0)
+        n = int(hook(ms, bool(core.streams)) or 0)
     except Exception as er:
         if _hook is hook:
             set_idle_hook(None)
-        core._report("Exception in the idle hook", er)
+        core.report("Exception in the idle hook", er)
         return 0
     if ms < 0:
         return min(n, _MAX_MS) if n >= 0 else -1
@@ -177,7 +177,7 @@ def _down(n):
     # Interrupts are off, and the scheduler has nothing to do.
     n = _left(n)
     alarm = _alarm()
-    if min(n, alarm) >= _LEAST_MS and not core._bell.rung():
+    if min(n, alarm) >= _LEAST_MS and not core.bell.rung():
         _lightsleep(min(n, alarm))
         if _ARMED and alarm == _MAX_MS:
             # Disarm: it would end the next sleep. If it was armed before, it is to go off: then
@@ -203,7 +203,7 @@ def _whole(n):
 
 
 def _slice(n):
-    if not core._bell.rung():
+    if not core.bell.rung():
         _lightsleep(_left(n))
 
 
@@ -266,7 +266,7 @@ class LightSleep:
 
     def _may(self):
         if not self._streams:
-            for k in core._streams:
+            for k in core.streams:
                 if k not in self._allowed:
                     return False
         return True
@@ -294,7 +294,7 @@ class LightSleep:
                 return ms - 1
             # A poll of 1 ms may last for 2, and so let periods drift.
             t = core._task_queue.peek()
-            while t and ticks_diff(t.ph_key, core.ticks()) > 0 and not core._bell.rung():
+            while t and ticks_diff(t.ph_key, core.ticks()) > 0 and not core.bell.rung():
                 pass
             return
         if self._veto and self._veto():  # not before a short wait, than which it may take longer

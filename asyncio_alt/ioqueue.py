@@ -18,6 +18,15 @@ _POLLPRI = const(2)
 _POLLOUT = const(4)
 _LOOK_MS = const(10)  # how often a sleeping loop looks at streams written in Python
 
+# An entry: what waits for a stream. A list, as an object takes more heap and time.
+_READER = const(0)  # the task that waits to read it, or None
+_WRITER = const(1)  # the task that waits to write it, or None
+_STREAM = const(2)
+_EVENTS = const(3)  # to poll for the reader, with _POLLPRI if it has priority
+_SOFT = const(4)  # the stream is written in Python
+_WATCHER = const(5)  # None, or the w of watch(); then it is the reader too
+_SEEN = const(6)  # the events of the last poll, for the watcher
+_NEXT = const(7)  # the next entry of those that have a watcher to be called
 
 _sink = BytesIO(1)
 
@@ -31,7 +40,7 @@ def _drop():
         opened.popitem()[0]._fail(None)
 
 
-core._drop = _drop
+core.drop = _drop
 
 
 def octets(buf, what):
@@ -61,8 +70,8 @@ def roundrobin(on=None):
     ready tasks, as in stock asyncio. False: it runs next, ahead of all that became ready within
     the last priority_window() ms."""
     if on is not None:
-        core._io_ahead = None if on else core._ahead
-    return core._io_ahead is None
+        core.io_ahead = None if on else core.ahead
+    return core.io_ahead is None
 
 
 def priority_window(ms=None):
@@ -74,10 +83,10 @@ def priority_window(ms=None):
             raise TypeError("priority_window: ms must be an int")
         if not 1 <= ms <= 1048576:
             raise ValueError("priority_window: ms must be 1 to 2**20")
-        core._ahead = -ms
-        if core._io_ahead is not None:
-            core._io_ahead = -ms
-    return -core._ahead
+        core.ahead = -ms
+        if core.io_ahead is not None:
+            core.io_ahead = -ms
+    return -core.ahead
 
 
 class _NoPoller:
@@ -85,16 +94,16 @@ class _NoPoller:
     # until there is memory for another.
 
     def ipoll(self, dt):
-        core._poller = self
+        core.poller = self
         try:
-            core._new_poller()
-            for e in core._streams.values():
-                core._poller.register(e[2], 0)
+            core.new_poller()
+            for e in core.streams.values():
+                core.poller.register(e[_STREAM], 0)
                 core._io_queue._update(e)
         except MemoryError:
-            core._poller = self
+            core.poller = self
             return ()
-        return core._poller.ipoll(dt)
+        return core.poller.ipoll(dt)
 
     def register(self, s, ev=0):
         pass
@@ -113,30 +122,24 @@ class IOQueue:
     opened = opened
 
     def __init__(self):
-        # id(stream) -> [reader, writer, stream, events, soft, watcher, and two more]
-        #   reader, writer: the task that waits, or None
-        #   events: to poll for the reader, with _POLLPRI if it has priority
-        #   soft: the stream is written in Python
-        #   watcher: None, or the w of watch(); then it is the reader too
-        #   two more: for wait_io_event()
-        self.map = core._streams
+        self.map = core.streams  # id(stream) -> an entry
         self.soft = 0  # how many are written in Python
         self._start()
 
     def _update(self, e):
         # Poll for the events that are still waited for.
-        ev = e[3] if e[0] else 0
-        if e[1]:
+        ev = e[_EVENTS] if e[_READER] else 0
+        if e[_WRITER]:
             ev |= _POLLOUT
         if ev:
-            core._poller.modify(e[2], ev)
+            core.poller.modify(e[_STREAM], ev)
         else:
-            core._poller.unregister(e[2])
-            del self.map[id(e[2])]
-            self.soft -= e[4]
+            core.poller.unregister(e[_STREAM])
+            del self.map[id(e[_STREAM])]
+            self.soft -= e[_SOFT]
 
-    def enqueue(self, s, idx, ev, t):
-        """As queue_read() (idx 0) or queue_write() (1) for the task t; ev: the events to poll
+    def enqueue(self, s, side, ev, t):
+        """As queue_read() (side 0) or queue_write() (1) for the task t; ev: the events to poll
         for."""
         e = self.map.get(id(s))
         if e is None:
@@ -144,20 +147,20 @@ class IOQueue:
                 raise OSError(9)  # EBADF: a closed socket, which the kernel polls in silence
             self.map[id(s)] = e = [None, None, s, ev, hasattr(s, "ioctl"), None, 0, None]
             try:
-                core._poller.register(s, ev)
+                core.poller.register(s, ev)
             except Exception as er:
                 del self.map[id(s)]
                 _no_poller.ipoll(0)
                 if isinstance(er, MemoryError):
                     raise
                 raise TypeError("stream cannot be polled: %r (%r)" % (s, er))
-            self.soft += e[4]
-        elif e[idx] or e[5]:
-            raise RuntimeError("another task waits to %s it" % ("write" if idx else "read"))
-        e[idx] = t
-        if not idx:
-            e[3] = ev
-        if e[1 - idx]:
+            self.soft += e[_SOFT]
+        elif e[side] or e[_WATCHER]:
+            raise RuntimeError("another task waits to %s it" % ("write" if side else "read"))
+        e[side] = t
+        if side == _READER:
+            e[_EVENTS] = ev
+        if e[1 - side]:
             self._update(e)
         t.data = self  # so that Task.cancel() calls remove()
 
@@ -166,7 +169,7 @@ class IOQueue:
         yields. priority: to run next. RuntimeError if another task waits to read s."""
         self.enqueue(
             s,
-            0,
+            _READER,
             _POLLIN | _POLLPRI if priority else _POLLIN,
             core.cur_task or core.current_task(),
         )
@@ -174,42 +177,42 @@ class IOQueue:
     def queue_write(self, s):
         """Has the loop wake the current task when the stream s can be written; the caller then
         yields. RuntimeError if another task waits to write s."""
-        self.enqueue(s, 1, _POLLOUT, core.cur_task or core.current_task())
+        self.enqueue(s, _WRITER, _POLLOUT, core.cur_task or core.current_task())
 
     def watch(self, s, ev, w):
         """Has w._ready(events) called after each poll in which the stream s had one of the events
         ev (int; 0: no more), w._raised(exc) if that raised, and w._fail(exc) if the poll raised
         because of s. w.data is set, and means nothing. RuntimeError if a task waits for s."""
         e = self.map.get(id(s))
-        if e and e[5] is w:
-            e[3] = ev
+        if e and e[_WATCHER] is w:
+            e[_EVENTS] = ev
             self._update(e)
         elif e:
             raise RuntimeError("a task waits for it")
         elif ev:
-            self.enqueue(s, 0, ev, w)
-            self.map[id(s)][5] = w
+            self.enqueue(s, _READER, ev, w)
+            self.map[id(s)][_WATCHER] = w
 
     @property
     def poller(self):
         """The loop's poller, as in stock."""
-        return core._poller
+        return core.poller
 
     def _dequeue(self, s):
         # As in stock: forget the stream, whoever waits for it.
         e = self.map.get(id(s))
         if e:
-            e[0] = e[1] = None
+            e[_READER] = e[_WRITER] = None
             self._update(e)
 
     def remove(self, task):
         # Called by Task.cancel(). The other side of the stream goes on waiting.
         for k in self.map:
             e = self.map[k]
-            if e[0] is task:
-                e[0] = None
-            elif e[1] is task:
-                e[1] = None
+            if e[_READER] is task:
+                e[_READER] = None
+            elif e[_WRITER] is task:
+                e[_WRITER] = None
             else:
                 continue
             self._update(e)
@@ -218,12 +221,12 @@ class IOQueue:
     def fail(self, s, exc):
         """Raises exc in the tasks that wait for the stream s, and forgets s."""
         e = self.map.get(id(s))
-        if e and e[5]:
-            e[5]._fail(exc)
+        if e and e[_WATCHER]:
+            e[_WATCHER]._fail(exc)
         elif e:
-            for i in (0, 1):
+            for i in (_READER, _WRITER):
                 if e[i]:
-                    core._wake(e[i])
+                    core.wake(e[i])
                     e[i].data = exc
                     e[i] = None
             self._update(e)
@@ -235,12 +238,14 @@ class IOQueue:
         for e in list(self.map.values()):
             try:
                 p = select.poll()
-                p.register(e[2], (e[3] if e[0] else 0) | (_POLLOUT if e[1] else 0))
+                p.register(
+                    e[_STREAM], (e[_EVENTS] if e[_READER] else 0) | (_POLLOUT if e[_WRITER] else 0)
+                )
                 p.poll(0)
             except MemoryError:
                 pass
             except Exception as er:
-                self.fail(e[2], er)
+                self.fail(e[_STREAM], er)
                 n += 1
         return n
 
@@ -257,66 +262,66 @@ class IOQueue:
                 hurry = False
                 if self.soft:
                     if not dt:
-                        hurry = core._bell.hurry
+                        hurry = core.bell.hurry
                         if hurry:
-                            core._poller.modify(core._bell.stream, _POLLIN | _POLLOUT)
+                            core.poller.modify(core.bell.stream, _POLLIN | _POLLOUT)
                     elif not 0 < dt < _LOOK_MS:
                         dt = _LOOK_MS  # no interrupt tells of them
-                push = core._push
+                push = core.push
                 due = None  # an entry with a watcher to be called, and in it the next
                 try:
                     t = dt and core._task_queue.peek()
                     # As in the loop: the time is reckoned last.
-                    for s, ev in core._poller.ipoll(
+                    for s, ev in core.poller.ipoll(
                         dt if not t else max(0, min(dt, core.ticks_diff(t.ph_key, core.ticks())))
                     ):
                         e = self.map.get(id(s))
                         if e is None:
                             rung = ev & _POLLIN
                             continue
-                        if e[5]:
-                            e[6] = ev
-                            e[7] = due
+                        if e[_WATCHER]:
+                            e[_SEEN] = ev
+                            e[_NEXT] = due
                             due = e
                             continue
                         # An error or a hang-up wakes both sides.
-                        t = e[0]
+                        t = e[_READER]
                         if t and ev & ~_POLLOUT:
-                            e[0] = None
-                            ahead = core._ahead if (ev | e[3]) & _POLLPRI else core._io_ahead
+                            e[_READER] = None
+                            ahead = core.ahead if (ev | e[_EVENTS]) & _POLLPRI else core.io_ahead
                             if ahead is None:
                                 push(t)
                             else:
                                 push(t, core.ticks_add(core.ticks(), ahead))
-                        t = e[1]
+                        t = e[_WRITER]
                         if t and ev & ~(_POLLIN | _POLLPRI):
-                            e[1] = None
-                            if core._io_ahead is None:
+                            e[_WRITER] = None
+                            if core.io_ahead is None:
                                 push(t)
                             else:
-                                push(t, core.ticks_add(core.ticks(), core._io_ahead))
+                                push(t, core.ticks_add(core.ticks(), core.io_ahead))
                         self._update(e)
                 except Exception as er:
                     if not self._blame():
-                        core._report("Exception in a poll", er)  # it has passed
+                        core.report("Exception in a poll", er)  # it has passed
                 if hurry:
-                    core._poller.modify(core._bell.stream, _POLLIN)
+                    core.poller.modify(core.bell.stream, _POLLIN)
                 if rung:
-                    core._answer()
+                    core.answer()
                 if due:
                     if dt:
-                        core._asleep = False
+                        core.asleep = False
                     else:
                         core.cur_task = None
                     while due:
                         e = due
-                        due = e[7]
-                        e[7] = None
+                        due = e[_NEXT]
+                        e[_NEXT] = None
                         try:
-                            e[5]._ready(e[6])
+                            e[_WATCHER]._ready(e[_SEEN])
                         except Exception as er:
                             try:
-                                e[5]._raised(er)
+                                e[_WATCHER]._raised(er)
                             except MemoryError:
                                 pass  # not even for that; it is called again
                 dt = yield

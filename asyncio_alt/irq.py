@@ -4,7 +4,7 @@ import micropython
 from micropython import const
 
 from . import core
-from .event import ThreadSafeFlag
+from .event import ThreadSafeFlag, enlist
 
 _MASK = const(0xFFFFFF)  # counters wrap: a large int would allocate
 _NO_AWAIT = "await inside an interrupt block"
@@ -26,7 +26,7 @@ def call(self, arg):
     if not self.state:
         self._insist()
     cur_task = t
-    _ring(b"\\0")
+    ring(b"\\0")
 """
 
 
@@ -117,7 +117,7 @@ class _Interrupt:
         self._owner = None  # the task that had the last block
         self._resume = None  # its coroutine's send
         self._wait = None  # its _Wait
-        self._once = core._once and core._bell.new_once()
+        self._once = core.once and core.bell.new_once()
         self._keep = keep
         self._inline = None  # the loop runs the body of this task, for a kept interrupt
         self.missed = 0
@@ -152,11 +152,7 @@ class _Interrupt:
             self._inline = t
             del core.cur_task
             return self._wait
-        if core._flag0:
-            core._flag1.next = self
-        else:
-            core._flag0 = self
-        core._flag1 = self
+        enlist(self)
         t.data = self
         if self._once:
             return self._once(0)
@@ -199,7 +195,7 @@ class _Interrupt:
             try:
                 self._run(None)
                 self._insist()
-                return core._ring(b"\0")
+                return core.ring(b"\0")
             except BaseException:
                 pass
         self._missed(None)
@@ -210,7 +206,7 @@ class _Interrupt:
             self.state = 1
         if t is not self:
             core.cur_task = t
-        core._ring(b"\0")
+        core.ring(b"\0")
 
 
 # Made by hand to have a class of one entry, in which the interpreter finds it without a search.

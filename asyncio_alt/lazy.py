@@ -2,6 +2,7 @@
 
 # A module a line, then its names. One text takes less heap than tuples.
 _NAMES = """\
+core SingletonGenerator Task TaskQueue run_until_complete select ticks ticks_add ticks_diff
 claim install
 datagram DatagramProtocol DatagramTransport join_multicast
 ending end_limit
@@ -33,10 +34,12 @@ unix open_unix_connection start_unix_server"""
 def load(package, name, names=_NAMES):
     """Returns the object called name (str) of a package (its globals, a dict), and stores it
     there. AttributeError if no line of names has it."""
+    names = names.split("\n")
     if name == "__all__" and "core" in package:
-        # The names that `import *` takes of the package and of its core: those loaded already.
-        return [name for name in package["core"].__dict__ if name[0] != "_"]
-    for line in names.split("\n"):
+        # The names that `import *` takes of the package and of its core: those that both have.
+        both = [name for name in package if name[0] != "_" and name in package["core"].__dict__]
+        return names[0].split(" ")[1:] + both
+    for line in names:
         line = line.split(" ")
         if name in line:
             # One that is there may have been given other functions by a program. Not by a relative

@@ -42,7 +42,7 @@ class Lock:
             t = self.waiting.pop()
             if t.state:  # it has not ended in the queue
                 self.state = t
-                core._wake(t)
+                core.wake(t)
 
     def __aenter__(self):
         return self.acquire()

@@ -33,7 +33,7 @@ class Calls:
                 self.last[2] = self.last = link
         else:
             self.near.append((callback, args))
-        core._ring(b"\0")
+        core.ring(b"\0")
 
     def run(self):
         # A callback that another one adds has its turn in the next run. Each is taken out before
@@ -52,14 +52,14 @@ class Calls:
         try:
             callback(*args)
         except Exception as er:
-            core._report("Exception in callback", er)
+            core.report("Exception in callback", er)
 
 
 _spare = {"message": None, "exception": None, "future": None}  # for a report when the heap is full
 
 
 def report(message, exc, task):
-    """Has the exception handler told of exc: core._report(), once this module is loaded."""
+    """Has the exception handler told of exc: core.report(), once this module is loaded."""
     try:
         context = {"message": message, "exception": exc, "future": task}
     except MemoryError:
@@ -67,7 +67,7 @@ def report(message, exc, task):
         if context["message"]:
             raise  # it is in use: this comes from the handler
         if isinstance(exc, MemoryError):
-            exc.__traceback__ = None  # as in core._report()
+            exc.__traceback__ = None  # as in core.report()
         context["message"] = message
         context["exception"] = exc
         context["future"] = task
@@ -93,8 +93,8 @@ def _run(t):
     try:
         return core.run_until_complete(t)
     finally:
-        core._stopped()  # if a KeyboardInterrupt has kept it from that
-        if core._ender:
+        core.stopped()  # if a KeyboardInterrupt has kept it from that
+        if core.ender:
             new_event_loop()
 
 
@@ -110,17 +110,17 @@ class Loop:
     def run_forever():
         """Runs tasks until stop() is called."""
         global _stop_task
-        if core._running:
+        if core.running:
             raise RuntimeError("the event loop is already running")
-        if not core._claimed:
-            core._claim()
+        if not core.claimed:
+            core.claim()
         _stop_task = core.Task(_stopper(), core.__dict__)
         _run(_stop_task)
 
     def run_until_complete(aw):
         """Runs tasks until aw (a coroutine or Task) has ended; returns its result or raises its
         exception. The tasks that are left go on in the next run."""
-        if core._running:
+        if core.running:
             raise RuntimeError("the event loop is already running")
         return _run(core._promote_to_task(aw))
 
@@ -128,12 +128,12 @@ class Loop:
         """Ends run_forever() after the tasks that are ready now."""
         global _stop_task
         if _stop_task is not None:
-            core._wake(_stop_task)
+            core.wake(_stop_task)
             _stop_task = None
 
     def close():
         """Forgets all tasks. RuntimeError if the loop runs."""
-        if core._running:
+        if core.running:
             raise RuntimeError("cannot close a running event loop")
         new_event_loop()
 
@@ -143,7 +143,7 @@ class Loop:
         that it raises goes to the exception handler."""
         if not callable(callback):
             raise TypeError("callback must be callable")
-        core._calls.put(callback, args)
+        core.calls.put(callback, args)
 
     def create_future():
         """Makes a Future."""
@@ -283,7 +283,7 @@ class Loop:
 
     def default_exception_handler(loop, context):
         """Prints the message, the task and the traceback to sys.stderr."""
-        core._show(context["message"], context["exception"], context.get("future"))
+        core.show(context["message"], context["exception"], context.get("future"))
 
     def call_exception_handler(context):
         """context: a dict with message (str), exception, future (the Task or None)."""
@@ -304,26 +304,26 @@ def get_event_loop(runq_len=0, waitq_len=0):
 
 def get_running_loop():
     """The event loop. RuntimeError outside a task or callback."""
-    if not core._running:
-        core._no_loop(None)
+    if not core.running:
+        core.no_loop(None)
     return Loop
 
 
 def all_tasks():
     """Set of the tasks that have not ended."""
-    return set(core._tasks)
+    return set(core.tasks)
 
 
 def new_event_loop():
     """The event loop, with all tasks forgotten. Inside a task: the running loop, which ends when
     that task has ended, as if it were the main task; then the other tasks are forgotten."""
-    if core._running:
-        core._ender = core.cur_task
+    if core.running:
+        core.ender = core.cur_task
     else:
-        core._reset()
-        core._calls = Calls()
+        core.reset()
+        core.calls = Calls()
     return Loop
 
 
-core._calls = Calls()
-core._tell = report
+core.calls = Calls()
+core.tell = report

@@ -264,7 +264,7 @@ async def _ask(servers, name, kind, rounds):
         if key in cache:
             return cache[key][1]
         other = asking.get(key)
-        if not other or other.task not in core._tasks:  # a run() that was given up has left it
+        if not other or other.task not in core.tasks:  # a run() that was given up has left it
             break
         await other.wait()
         if isinstance(other.end, OSError):

@@ -64,21 +64,21 @@ class _Callback:
             try:
                 self._callback(*self._args)
             except Exception as er:
-                core._report("Exception in callback", er)
+                core.report("Exception in callback", er)
         if not self._over:
             try:
                 return self._wait()
             except Exception as er:
                 self._fail(er)
                 if not (isinstance(er, OSError) and er.errno == 9):  # the callback has closed it
-                    core._report("A callback is removed", er)
+                    core.report("A callback is removed", er)
         raise StopIteration
 
     def throw(self, exc):
         # The poll raised because of the stream; or it was closed.
         self._fail(exc)
         if isinstance(exc, Exception):
-            core._report("A callback is removed", exc)
+            core.report("A callback is removed", exc)
             raise StopIteration
         raise exc
 

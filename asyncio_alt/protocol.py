@@ -304,7 +304,7 @@ class Transport:
     def _raised(self, er):
         try:
             if not (self._taking and isinstance(er, _FAILED)):
-                core._report("Exception in a protocol", er)
+                core.report("Exception in a protocol", er)
         finally:
             self._lose(er)
 
@@ -325,7 +325,7 @@ class Transport:
             try:
                 self._p.connection_lost(exc)
             except Exception as er:
-                core._report("Exception in a protocol", er)
+                core.report("Exception in a protocol", er)
             if hasattr(self._s, "close"):
                 self._s.close()
             if self._raw:

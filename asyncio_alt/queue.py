@@ -162,7 +162,7 @@ class Queue:
             except IndexError:
                 return True  # a scheduled callback was faster
             if t.state:  # it has not ended in the queue
-                core._wake(t)
+                core.wake(t)
                 return True
 
     def _wait(self, queue, blocked):

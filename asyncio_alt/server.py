@@ -90,7 +90,7 @@ class Server:
         self.close()
 
     def _raised(self, er):
-        core._report("Exception in a server", er)
+        core.report("Exception in a server", er)
 
     def _ready(self, ev):
         # One connection a pass.
@@ -121,7 +121,7 @@ class Server:
 
     async def _rest(self, er):
         try:
-            core._report("A server accepts nothing for now", er)
+            core.report("A server accepts nothing for now", er)
         finally:
             while not self.closed:
                 await core.sleep_ms(50 if isinstance(er, MemoryError) else 1000)

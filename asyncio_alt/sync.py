@@ -33,7 +33,7 @@ class _Waiting:
             return False
         t = self._queue.pop()
         self._woken.append(t)
-        core._wake(t)
+        core.wake(t)
         return True
 
     def _wait(self, ready):

@@ -79,7 +79,7 @@ class Task:
         self.ph_key = 0  # ticks at which it is to run
         # The loop's queue may hold one more: see that there is room, while memory may be taken.
         queue = getattr(core, "_task_queue", None)
-        if queue and queue.spare < len(core._tasks):
+        if queue and queue.spare < len(core.tasks):
             queue.spare += 1
             queue.tasks.append(None)
 

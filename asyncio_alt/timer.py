@@ -86,8 +86,8 @@ class Alarm:
         self._stop()
         self._queue = core._task_queue
         self._queue.push(self._task, ticks)
-        if core._asleep:
-            core._ring(b"\0")
+        if core.asleep:
+            core.ring(b"\0")
 
     def _stop(self):
         if self._queue:
@@ -100,7 +100,7 @@ class Alarm:
         try:
             self._ring()
         except Exception as er:
-            core._report("Exception in callback", er)
+            core.report("Exception in callback", er)
         raise StopIteration
 
 

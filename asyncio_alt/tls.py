@@ -68,7 +68,7 @@ class Handshakes:
                     try:
                         conn._fail(OSError(110, "TLS handshake timed out"))  # ETIMEDOUT
                     except Exception as er:
-                        core._report("Exception in a TLS handshake", er)
+                        core.report("Exception in a TLS handshake", er)
 
 
 class Doorman:
@@ -117,7 +117,7 @@ class Silent:
         self._s.close()
 
     def _raised(self, er):
-        core._report("Exception in a server", er)
+        core.report("Exception in a server", er)
 
     def _ready(self, ev):
         core._io_queue.watch(self._s, 0, self)

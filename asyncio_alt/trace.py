@@ -185,21 +185,10 @@ def _put(task, what, now, begin):
 # Functions that are put in the place of parts of the loop, and call these
 
 
-# Stands for the task queue while a run of the loop begins: gives it our run() for pop, and steps
-# aside when push is taken, which is the last.
-class _Tap:
-    def __init__(self, queue):
-        self.queue = queue
-
-    def __getattr__(self, name):
-        global _push
-        method = getattr(self.queue, name)
-        if name == "pop":
-            return _make("make_run", method, _Nobody)
-        if name == "push":
-            core._task_queue = self.queue
-            _push = method
-        return method
+def _queue_methods():
+    global _push
+    peek, pop, _push = _loops_queue_methods()
+    return peek, _make("make_run", pop, _Nobody), _push
 
 
 class _Poller:
@@ -213,17 +202,14 @@ class _Poller:
 
 def _run(main_task=None):
     global _tapped
-    if core._running:
+    if core.running:
         return _loops_run(main_task)  # which raises
-    queue = core._task_queue
-    core._task_queue = _Tap(queue)
     _tapped = True
     _ring[_SINCE] = ticks_us() & _MASK  # the time before is no part of the loop
     try:
         return _loops_run(main_task)
     finally:
         _tapped = False
-        core._task_queue = queue
         if _recording():
             _mark()
         else:
@@ -238,7 +224,7 @@ def _mark():
 
 def _new_poller():
     _loops_new_poller()
-    core._poller = _Poller(core._poller)
+    core.poller = _Poller(core.poller)
 
 
 def _push_flag(task, key=None):
@@ -253,17 +239,17 @@ def _push_flag(task, key=None):
 
 def _heir(task):
     key = _loops_heir(task)
-    if core.ticks_diff(key, core.ticks()) <= core._ahead:
+    if core.ticks_diff(key, core.ticks()) <= core.ahead:
         _put(task, _HANDED_ON, ticks_us() & _MASK, key & _MASK)
     return key
 
 
 def _answer():
     _mark()  # so that the callbacks are not taken for a part of the run
-    push = core._push
-    core._push = _push_flag
+    push = core.push
+    core.push = _push_flag
     woken = _loops_answer()
-    core._push = push
+    core.push = push
     return woken
 
 
@@ -276,35 +262,38 @@ def _idle(ms):
 
 
 _loops_run = core.run_until_complete
-_loops_new_poller = core._new_poller
-_loops_heir = core._heir
-_loops_answer = core._answer
+_loops_queue_methods = core.queue_methods
+_loops_new_poller = core.new_poller
+_loops_heir = core.heir
+_loops_answer = core.answer
 
 
 def _install():
     core.run_until_complete = _run
-    core._heir = _heir
-    core._answer = _answer
-    core._new_poller = _new_poller
-    core._poller = _Poller(core._poller)
+    core.queue_methods = _queue_methods
+    core.heir = _heir
+    core.answer = _answer
+    core.new_poller = _new_poller
+    core.poller = _Poller(core.poller)
     if _idle_module:
         _idle_module._idle = _idle
-        if core._idle is _loops_idle:
-            core._idle = _idle
+        if core.idle is _loops_idle:
+            core.idle = _idle
 
 
 def _uninstall():
     if not _tapped:
         core.run_until_complete = _loops_run
-    core._heir = _loops_heir
-    core._answer = _loops_answer
-    core._new_poller = _loops_new_poller
-    if isinstance(core._poller, _Poller):
-        core._poller = core._poller.poller
+        core.queue_methods = _loops_queue_methods
+    core.heir = _loops_heir
+    core.answer = _loops_answer
+    core.new_poller = _loops_new_poller
+    if isinstance(core.poller, _Poller):
+        core.poller = core.poller.poller
     if _idle_module:
         _idle_module._idle = _loops_idle
-        if core._idle is _idle:
-            core._idle = _loops_idle
+        if core.idle is _idle:
+            core.idle = _loops_idle
 
 
 ################################################################################
@@ -323,7 +312,7 @@ def start(size=256, threshold_ms=None):
     if threshold_ms is not None:
         _int("threshold_ms", threshold_ms, 1, _MAX_MS)
     size *= 2
-    if core._running:
+    if core.running:
         if not _tapped:
             raise RuntimeError("trace.start: call it before the loop runs")
         if size != _ring[_SIZE]:

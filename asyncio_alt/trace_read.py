@@ -75,7 +75,7 @@ def records():
     handed_on = {}  # key -> when
     run = None  # the one of which the end comes next
     polled = 0  # when the last poll ended
-    window = -1000 * core._ahead
+    window = -1000 * core.ahead
     now = 0
     t = p[_HEAD + next(trace._places())]
     for i in trace._places():

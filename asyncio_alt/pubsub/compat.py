@@ -18,13 +18,13 @@ if sys.implementation.name == "micropython":
 
     from .. import core
 
-    report = core._report
+    report = core.report
     FAULTS = (Exception, core.CancelledError)  # user code may raise these, and they are reported
 
     def _yield(_):
         yield
 
-    _once = core._once or _yield
+    _once = core.once or _yield
 
     def soon(fn):
         """Calls fn as soon as a callback of the transport may write: at once."""
@@ -35,11 +35,11 @@ if sys.implementation.name == "micropython":
         t = waiter.task
         waiter.task = None
         if waiter.priority:
-            core._task_queue.push(t, ticks_add(ticks_ms(), core._ahead))
+            core._task_queue.push(t, ticks_add(ticks_ms(), core.ahead))
         else:
             core._task_queue.push(t)
-        if core._asleep:
-            core._ring(b"\0")
+        if core.asleep:
+            core.ring(b"\0")
 
     class Waiter:
         task = None  # the one that waits

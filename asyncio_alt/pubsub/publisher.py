@@ -19,7 +19,7 @@ if sys.implementation.name == "micropython":
     class _Drain(ThreadSafeFlag):
         def _start(self):
             ThreadSafeFlag.__init__(self)
-            self._ring = core._ring
+            self._ring = core.ring
             run = self._run()
             run.send(None)  # so that its `finally` runs even if the task never does
             core.create_task(run)

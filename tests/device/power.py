@@ -22,7 +22,7 @@ def _with_power():
             sys.modules["machine"] = machine = Machine(machine)
         from asyncio_alt import core, power_mode
 
-        Machine.rung = core._bell.rung
+        Machine.rung = core.bell.rung
         sleep = power_mode(True)
         if stand_in:
             # It does not sleep over a ring, so it may sleep for longer than a slice.

@@ -62,7 +62,7 @@ async def test_echo():
                 assert await reader.readline() == b"line %d\n" % i
             await writer.wait_closed()
     await passes(5)  # until the callback has seen the end
-    assert server.closed and not core._streams
+    assert server.closed and not core.streams
 
 
 @needs("sockets")
@@ -72,7 +72,7 @@ async def test_connecting_to_a_closed_port_fails():
     for _ in range(3):
         e = await araises(OSError, connect())
         assert e.errno == errno.ECONNREFUSED
-        assert descriptor() == n and not core._streams
+        assert descriptor() == n and not core.streams
 
 
 @needs("sockets")
@@ -92,8 +92,8 @@ async def test_cancelled_connect_leaks_nothing():
             # The server may have taken the connection: it sees it end.
             await asyncio.sleep_ms(10)
             assert descriptor() == m, k
-            assert len(core._streams) == 1
-    assert descriptor() == n and not core._streams
+            assert len(core.streams) == 1
+    assert descriptor() == n and not core.streams
 
 
 @needs("sockets")
@@ -109,7 +109,7 @@ async def test_cancelled_start_server_leaks_nothing():
             await server.wait_closed()
         except asyncio.CancelledError:
             await passes(3)
-        assert descriptor() == n and not core._streams and len(core._tasks) == 1, k
+        assert descriptor() == n and not core.streams and len(core.tasks) == 1, k
 
 
 @needs("sockets")
@@ -149,7 +149,7 @@ async def end_of(cb, send=b""):
                 writer.write(send)
             assert await asyncio.wait_for_ms(reader.read(), 500) == b""
             await writer.wait_closed()
-    assert not core._streams and len(core._tasks) == 1
+    assert not core.streams and len(core.tasks) == 1
 
 
 @needs("sockets")
@@ -245,7 +245,7 @@ async def test_closed_under_a_reader_ends_its_wait():
                 else:
                     await writer.wait_closed()
                 await araises(OSError, asyncio.wait_for_ms(t, 500))
-                assert len(core._streams) == 1
+                assert len(core.streams) == 1
     while held:
         await held.pop().wait_closed()
 
@@ -266,7 +266,7 @@ async def test_hang_up_ends_every_kind_of_wait():
             except EOFError:
                 assert i == 2
             await writer.wait_closed()
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets")
@@ -285,7 +285,7 @@ async def test_hang_up_under_a_writer_ends_its_wait():
         e = await araises(OSError, asyncio.wait_for_ms(t, 500))
         assert e.errno in (errno.ECONNRESET, 32)  # EPIPE
         await writer.wait_closed()
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets")
@@ -361,7 +361,7 @@ async def test_echo_over_tls():
             assert await asyncio.wait_for(reader.readline(), 2) == b"line %d\n" % i
         await writer.wait_closed()
     await passes(5)
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets")
@@ -386,7 +386,7 @@ async def test_server_is_closed_when_all_who_wait_for_that_are_cancelled():
     await passes(2)
     t.cancel()
     await araises(asyncio.CancelledError, t)
-    assert server.closed and not core._streams
+    assert server.closed and not core.streams
 
 
 @needs("sockets")
@@ -586,7 +586,7 @@ async def test_silent_clients_of_a_tls_server_give_way():
                 await passes(2)
             await asyncio.sleep_ms(5)
             # Each of the 40, the server's own and the 5 that it holds.
-            assert descriptor() <= n + 40 + 1 + 5 and len(core._streams) <= 6
+            assert descriptor() <= n + 40 + 1 + 5 and len(core.streams) <= 6
             reader, writer = await asyncio.open_connection(HOST, PORT, client)
             writer.write(b"ping")
             await writer.drain()
@@ -595,7 +595,7 @@ async def test_silent_clients_of_a_tls_server_give_way():
             for s in silent:
                 s.close()
             await asyncio.sleep_ms(20)
-        assert descriptor() == n and not core._streams
+        assert descriptor() == n and not core.streams
 
 
 async def stalled(make, client):
@@ -617,13 +617,13 @@ async def stalled(make, client):
             await asyncio.sleep_ms(100)
         await writer.wait_closed()
         for _ in range(500):
-            if descriptor() == n and len(core._streams) == 1:
+            if descriptor() == n and len(core.streams) == 1:
                 break
             await asyncio.sleep_ms(10)
-        assert descriptor() == n and len(core._streams) == 1
+        assert descriptor() == n and len(core.streams) == 1
     for s in stalled:
         s.close()
-    assert not core._streams
+    assert not core.streams
 
 
 class Echo(asyncio.Protocol):

@@ -61,7 +61,7 @@ async def test_tasks_that_write_and_drain_send_all_once_in_order():
     assert sorted(s.sent) == sorted(b"000111222" * 3)
     # Nobody's three bytes are cut by another's.
     assert all(s.sent[i] == s.sent[i + 2] for i in range(0, 27, 3)), s.sent
-    assert not core._streams and not stream.lock.locked()
+    assert not core.streams and not stream.lock.locked()
 
 
 async def test_written_while_another_task_drains_is_sent():
@@ -89,7 +89,7 @@ async def test_cancelled_drain_goes_on_where_it_was():
             await passes(1)
             s.room = 1
         await cancel(drain)
-        assert not core._streams and not (stream.lock and stream.lock.locked())
+        assert not core.streams and not (stream.lock and stream.lock.locked())
         s.room = 100
         await stream.drain()
         assert s.sent == b"0123456789", (k, s.sent)
@@ -106,7 +106,7 @@ async def test_drain_cancelled_in_its_turn_leaves_the_others():
     s.room = 100
     await passes(6)
     assert all(t.done() for t in tasks) and s.sent == b"0123456789"
-    assert not core._streams and not stream.lock.locked() and not stream.lock.waiting.peek()
+    assert not core.streams and not stream.lock.locked() and not stream.lock.waiting.peek()
 
 
 async def test_drain_always_yields():

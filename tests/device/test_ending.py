@@ -163,7 +163,7 @@ def test_a_second_ctrl_c_ends_at_once():
     class Again:
         # During this coroutine's turn the user presses Ctrl-C once more.
         def send(self, _):
-            core._push(core.cur_task, core.ticks_add(core.ticks(), 1))
+            core.push(core.cur_task, core.ticks_add(core.ticks(), 1))
 
         def throw(self, exc):
             raise KeyboardInterrupt

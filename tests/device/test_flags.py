@@ -87,7 +87,7 @@ async def test_cancelled_waiter_leaves_the_other_flags_waiting():
             await (late if i == gone else tasks[i])
         assert out == [i for i in range(3) if i != gone] + [gone]
     core = asyncio.core
-    assert core._flag0 is None and core._flag1 is None
+    assert core.first_flag is None and core.last_flag is None
 
 
 async def test_set_flag_is_not_lost_when_its_waiter_is_cancelled_at_once():
@@ -113,7 +113,7 @@ async def test_wait_for_on_a_flag_leaves_no_entry():
     flag = ThreadSafeFlag()
     for _ in range(3):
         await araises(asyncio.TimeoutError, asyncio.wait_for_ms(flag.wait(), 5))
-    assert asyncio.core._flag0 is None
+    assert asyncio.core.first_flag is None
     flag.set()
     await asyncio.wait_for_ms(flag.wait(), 1000)
 
@@ -309,7 +309,7 @@ async def test_an_idle_second_with_a_waiting_flag_takes_a_few_polls():
     await t
     t = create_task(flag.wait())
     await sleep_ms(20)
-    core._poller = counter = CountingPoller(core._poller)
+    core.poller = counter = CountingPoller(core.poller)
     await sleep_ms(1000)
     assert 1 <= len(counter.polls) <= 4, counter.polls
     t.cancel()
@@ -319,7 +319,7 @@ async def test_nothing_is_polled_while_tasks_are_ready_and_no_stream_waits():
     core = asyncio.core
     t = create_task(ThreadSafeFlag().wait())
     await sleep_ms(0)
-    core._poller = counter = CountingPoller(core._poller)
+    core.poller = counter = CountingPoller(core.poller)
     for _ in range(100):
         await sleep_ms(0)
     assert not counter.polls

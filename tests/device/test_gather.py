@@ -22,7 +22,7 @@ async def forward(t):
 
 
 def nothing_left():
-    return len(core._tasks) == 1 and not core._task_queue.peek()
+    return len(core.tasks) == 1 and not core._task_queue.peek()
 
 
 async def test_results_are_in_the_order_of_the_arguments():

@@ -274,11 +274,11 @@ async def test_a_task_that_outlives_its_cancellation_is_waited_for():
 
 
 async def test_nothing_is_left_of_a_group():
-    before = len(core._tasks)
+    before = len(core.tasks)
     for _ in range(3):
         async with asyncio.TaskGroup() as group:
             group.create_task(late(1))
-    assert len(core._tasks) == before
+    assert len(core.tasks) == before
     assert core._task_queue.peek() is None
 
 

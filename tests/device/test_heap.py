@@ -222,7 +222,7 @@ async def test_ended_tasks_are_forgotten():
     await round()
     gc.collect()
     assert gc.mem_alloc() - before < 1000
-    assert len(asyncio.core._tasks) == 1
+    assert len(asyncio.core.tasks) == 1
 
 
 async def test_ended_tasks_do_not_hold_on_to_one_another():

@@ -19,7 +19,7 @@ if not hasattr(machine, "lightsleep"):
         def lightsleep(ms):
             Machine.n += 1
             end = time.ticks_add(time.ticks_ms(), ms if Machine.n % 5 else ms // 2)
-            while time.ticks_diff(end, time.ticks_ms()) > 0 and not core._bell.rung():
+            while time.ticks_diff(end, time.ticks_ms()) > 0 and not core.bell.rung():
                 time.sleep_ms(1)
 
     sys.modules["machine"] = Machine
@@ -119,7 +119,7 @@ async def test_hook_that_raises_is_reported_and_dropped():
         await sleep_ms(20)
         assert len(reports) == 1, reports
         reports.clear()
-    assert core._idle is int
+    assert core.idle is int
 
 
 async def test_answer_of_a_hook_may_be_any_number():
@@ -128,7 +128,7 @@ async def test_answer_of_a_hook_may_be_any_number():
         begin = time.ticks_ms()
         await sleep_ms(20)
         assert 20 <= time.ticks_diff(time.ticks_ms(), begin) < 30 + BUSY, answer
-        assert core._idle is not int, answer
+        assert core.idle is not int, answer
         n = idle._idle(-1)
         assert -1 <= n <= 4000000, (answer, n)
         assert idle._idle(7) <= 7
@@ -141,7 +141,7 @@ async def test_hook_that_returns_no_number_is_reported():
         set_idle_hook(lambda ms, polled: answer)
         await sleep_ms(5)
         if answer:
-            assert reports and core._idle is int, answer
+            assert reports and core.idle is int, answer
             reports.clear()
 
 
@@ -170,7 +170,7 @@ async def test_hook_may_go_away_at_any_moment():
         return ms
 
     set_idle_hook(gone)
-    while core._idle is not int:  # until the loop has had to wait
+    while core.idle is not int:  # until the loop has had to wait
         await sleep_ms(5)
     # The loop has read it before a scheduled callback took it away.
     assert idle._idle(5) == 5

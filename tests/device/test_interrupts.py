@@ -252,7 +252,7 @@ async def test_with_nothing_but_flags_to_wait_for_each_interrupt_is_one_poll():
         create_task(waiter(f))
     await sleep_ms(0)
     core = asyncio.core
-    core._poller = counter = CountingPoller(core._poller)
+    core.poller = counter = CountingPoller(core.poller)
     stop = start(20000, lambda _: flags[0].set())
     for _ in range(25):
         await flags[0].wait()
@@ -311,7 +311,7 @@ async def test_event_alone_is_waited_for_without_a_poll_in_between():
         ev.set()
 
     ev = Event()
-    core._poller = counter = CountingPoller(core._poller)
+    core.poller = counter = CountingPoller(core.poller)
     once(100000, lambda _: micropython.schedule(callback, 0))
     await ev.wait()
     assert counter.polls <= 2, counter.polls

@@ -49,7 +49,7 @@ async def opened(coro):
 
 
 def clean(interrupt):
-    assert core._flag0 is None and core._flag1 is None
+    assert core.first_flag is None and core.last_flag is None
     assert interrupt.task is None and interrupt._inline is None
 
 
@@ -295,7 +295,7 @@ async def test_stream_read_in_a_body_is_refused():
 
     reader = asyncio.StreamReader(Silent())
     await refused(lambda: reader.read(1), MADE, MADE)
-    assert not core._streams
+    assert not core.streams
 
 
 async def test_wait_for_and_gather_in_a_body_are_refused():
@@ -303,11 +303,11 @@ async def test_wait_for_and_gather_in_a_body_are_refused():
         pass
 
     me = asyncio.current_task()
-    tasks = set(core._tasks)
+    tasks = set(core.tasks)
     coro = nothing()
     await refused(lambda: asyncio.wait_for(coro, 1), MADE)
     await refused(lambda: asyncio.gather(coro), MADE)
-    assert set(core._tasks) == tasks and me in tasks
+    assert set(core.tasks) == tasks and me in tasks
     await coro
 
 
@@ -392,7 +392,7 @@ async def test_task_that_is_cancelled_after_the_body_does_not_go_on():
             t = await opened(task(fails))
             fire()
             if late:
-                core._answer()  # the loop has seen it, and queued the task
+                core.answer()  # the loop has seen it, and queued the task
             t.cancel()
             await araises(asyncio.CancelledError, t)
             assert out == ["body"]
@@ -555,7 +555,7 @@ async def test_second_task_is_refused_until_the_first_has_had_its_interrupt():
     await araises(RuntimeError, task("second"), match="another task")
     second = create_task(task("second"))
     fire()
-    core._answer()
+    core.answer()
     # Both go on in the next pass, the second first: each has its own.
     await passes(1)
     await araises(RuntimeError, t, match="await inside an interrupt block")

@@ -1174,7 +1174,7 @@ async def test_close_leaves_nothing():
             from asyncio_alt import core
 
             await asyncio.sleep(0.01)
-            assert len(core._tasks) == 1 and not core._streams
+            assert len(core.tasks) == 1 and not core.streams
     await a.link.close()
     assert [p for _, p in b.got] == [1, 1, 1]
 

@@ -130,7 +130,7 @@ async def test_cancelled_event_waiter_leaves_the_others():
             event.set()
             await passes(2)
             assert all(t.done() for t in tasks) and not event.waiting.peek()
-            assert len(core._tasks) == 1
+            assert len(core.tasks) == 1
 
 
 @needs("schedule")
@@ -154,7 +154,7 @@ async def test_second_waiter_on_a_flag_is_refused():
         await araises(RuntimeError, asyncio.wait_for_ms(flag.wait(), 20), match="Flag")
     flag.set()
     await asyncio.wait_for_ms(first, 500)
-    assert core._flag0 is None
+    assert core.first_flag is None
 
 
 async def test_cancelled_flag_waiter_loses_no_set():
@@ -176,7 +176,7 @@ async def test_cancelled_flag_waiter_loses_no_set():
                 flags[i].clear()
                 for t in tasks:
                     await asyncio.wait_for_ms(t, 100)
-                assert core._flag0 is None and core._flag1 is None
+                assert core.first_flag is None and core.last_flag is None
 
 
 async def test_sleep_cancelled_at_every_step():
@@ -185,7 +185,7 @@ async def test_sleep_cancelled_at_every_step():
             t = asyncio.create_task(passes(2) if not ms else sleep(ms))
             await passes(k)
             await cancel(t)
-            assert len(core._tasks) == 1 and not core._task_queue.peek()
+            assert len(core.tasks) == 1 and not core._task_queue.peek()
 
 
 async def sleep(ms):

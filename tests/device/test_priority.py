@@ -117,7 +117,7 @@ async def test_priority_wakeups_run_first_come_first_served():
     def wake():
         for i in (2, 0, 3, 1):
             flags[i].set()
-            asyncio.core._answer()  # as if each had been seen in a pass of its own
+            asyncio.core.answer()  # as if each had been seen in a pass of its own
 
     assert await order(wake, *[(str(i), flags[i].wait(True)) for i in range(4)]) == "2031ab"
 

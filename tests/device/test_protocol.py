@@ -149,7 +149,7 @@ async def test_data_is_received_in_order_until_the_end():
     s.eof = True
     await passes(3)
     assert log == [b"abc", b"def", b"g", "eof", None]
-    assert s.closed and not core._streams
+    assert s.closed and not core.streams
 
 
 async def test_nothing_comes_after_connection_lost():
@@ -164,7 +164,7 @@ async def test_nothing_comes_after_connection_lost():
     t.set_write_buffer_limits(0)
     t.abort()
     await passes(3)
-    assert log == [None] and s.closed and not core._streams
+    assert log == [None] and s.closed and not core.streams
 
 
 async def test_callbacks_run_before_the_next_task():
@@ -252,7 +252,7 @@ async def test_paused_reading_stops_at_once():
 
     t, log = connected(s, P())
     await passes(5)
-    assert log == [b"a", b"b"] and not core._streams
+    assert log == [b"a", b"b"] and not core.streams
     t.pause_reading()
     s.eof = True
     t.resume_reading()
@@ -291,7 +291,7 @@ async def test_pausing_and_closing_others_in_the_same_pass_stops_them():
         for t in transports:
             t.abort()
     await passes(1)
-    assert not core._streams
+    assert not core.streams
 
 
 async def test_connections_made_and_lost_in_a_callback():
@@ -313,7 +313,7 @@ async def test_connections_made_and_lost_in_a_callback():
     asyncio.connect_stream(P(), Pipe(b"x"))
     for _ in range(100):
         await passes(1)
-    assert n > 50 and not core._streams
+    assert n > 50 and not core.streams
 
 
 class Into(asyncio.BufferedProtocol):
@@ -440,7 +440,7 @@ async def test_eof_received_decides_whether_the_write_side_stays_open():
         t.write(b"x" if keep else b"")
         assert t.is_closing() == (not keep)
         assert log == (["eof"] if keep else ["eof", None])
-        assert s.closed == (not keep) and not core._streams
+        assert s.closed == (not keep) and not core.streams
         t.pause_reading()
         t.resume_reading()
         await passes(3)
@@ -458,7 +458,7 @@ async def test_error_of_a_read_reaches_connection_lost():
         t, log = connected(s, p)
         s.error = OSError(errno.ECONNRESET)
         await passes(3)
-        assert log == [s.error] and s.closed and not core._streams
+        assert log == [s.error] and s.closed and not core.streams
     assert not reports
 
 
@@ -469,7 +469,7 @@ async def test_error_of_a_write_reaches_connection_lost():
     t.write(b"x")
     assert log == [] and t.is_closing()  # not before the caller is done
     await passes(2)
-    assert log == [s.error] and s.closed and not core._streams
+    assert log == [s.error] and s.closed and not core.streams
 
 
 async def test_error_of_a_later_write_reaches_connection_lost():
@@ -479,7 +479,7 @@ async def test_error_of_a_later_write_reaches_connection_lost():
     t.write(b"x")
     s.error = OSError(errno.ECONNRESET)
     await passes(3)
-    assert log == [s.error] and s.closed and not core._streams
+    assert log == [s.error] and s.closed and not core.streams
 
 
 async def test_hang_up_reaches_connection_lost():
@@ -500,7 +500,7 @@ async def test_hang_up_reaches_connection_lost():
     assert log == []
     s.events = 16
     await passes(3)
-    assert log[0].errno == errno.ECONNRESET and len(log) == 1 and not core._streams
+    assert log[0].errno == errno.ECONNRESET and len(log) == 1 and not core.streams
 
 
 async def test_poll_that_raises_reaches_connection_lost():
@@ -518,7 +518,7 @@ async def test_poll_that_raises_reaches_connection_lost():
     s.error = ValueError("poll")
     await passes(3)
     assert len(log) == 1 and isinstance(log[0], (ValueError, OSError))
-    assert others == [b"x"] and len(core._streams) == 1 and not reports
+    assert others == [b"x"] and len(core.streams) == 1 and not reports
 
 
 async def test_callback_that_raises_oserror_is_reported():
@@ -629,7 +629,7 @@ async def test_exception_in_a_callback_closes_that_transport_only():
         exc = log.pop()
         assert log == before, (where, log)
         assert exc is (None if where == "connection_lost" else reports[0]), (where, exc)
-        assert s.closed and len(core._streams) == 1, where
+        assert s.closed and len(core.streams) == 1, where
         reports.clear()
         others.clear()
         bystander.data = b"x"
@@ -844,7 +844,7 @@ async def test_close_sends_what_is_buffered():
     assert log == [] and t.is_closing() and not s.closed
     s.room = 100
     await passes(2)
-    assert log == [None] and s.sent == b"abc" and s.closed and not core._streams
+    assert log == [None] and s.sent == b"abc" and s.closed and not core.streams
 
 
 async def test_abort_drops_what_is_buffered():
@@ -857,7 +857,7 @@ async def test_abort_drops_what_is_buffered():
         t.abort()
         s.room = 100
         await passes(2)
-        assert log == [None] and s.sent == b"" and s.closed and not core._streams
+        assert log == [None] and s.sent == b"" and s.closed and not core.streams
         assert t.get_write_buffer_size() == 0
 
 
@@ -899,7 +899,7 @@ async def test_stream_belongs_to_a_transport_or_to_tasks():
     raises(RuntimeError, asyncio.connect_stream, Log(), s)
     task.cancel()
     await passes(2)
-    assert not core._streams
+    assert not core.streams
 
 
 def test_run_does_not_wait_for_transports():
@@ -919,7 +919,7 @@ def test_run_does_not_wait_for_transports():
         asyncio.run(main(how))
         assert logs == [[None]] * 4, how
         logs.clear()
-        assert not core._streams
+        assert not core.streams
 
 
 def test_run_that_raises_closes_transports():
@@ -965,7 +965,7 @@ def test_what_connection_lost_starts_ends_with_run():
 
     out = []
     asyncio.run(main())
-    assert not core._tasks and out == []
+    assert not core.tasks and out == []
 
 
 def test_connections_that_close_each_other_at_the_end_are_lost_once():
@@ -996,7 +996,7 @@ def test_new_event_loop_closes_transports():
     asyncio.get_event_loop().run_until_complete(main())
     assert logs == [[]]
     asyncio.new_event_loop()
-    assert logs == [[None]] and not core._streams
+    assert logs == [[None]] and not core.streams
 
 
 def test_stream_is_connected_before_run():

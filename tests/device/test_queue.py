@@ -219,7 +219,7 @@ async def test_getter_and_its_putter_cancelled_in_one_pass():
     q.put_nowait(4)
     assert await getters[1] == 4
     await cancel(putters[0])
-    assert idle(q) and len(core._tasks) == 1
+    assert idle(q) and len(core.tasks) == 1
 
 
 @needs("schedule")

@@ -115,7 +115,7 @@ async def test_cancelled_writer_leaves_reader_waiting():
     s.data = b"x"
     await passes(4)
     assert reader.done() and await reader == b"x"
-    assert not core._streams
+    assert not core.streams
 
 
 async def test_read_all_of_an_endless_stream_returns_what_is_there():
@@ -228,7 +228,7 @@ async def test_cancelled_read_loses_no_byte():
                     t = asyncio.create_task(r(stream))
                     await passes(k)
                     got += await cancel(t) or b""
-                    assert not core._streams
+                    assert not core.streams
                 s.eof = True
                 got += await stream.read()
                 assert got == text, got
@@ -285,7 +285,7 @@ async def test_error_reaches_every_kind_of_wait():
         s.error = OSError(5)
         s.room = 1
         assert (await araises(OSError, t)).errno == 5
-        assert not core._streams
+        assert not core.streams
     s.error = None
     await stream.drain()
     assert s.sent == b"x"
@@ -307,7 +307,7 @@ async def test_closed_stream_ends_every_kind_of_wait():
         await passes(2)
         await stream.wait_closed()
         assert (await araises(OSError, asyncio.wait_for_ms(t, 500))).errno == 9
-        assert not core._streams
+        assert not core.streams
 
 
 class Terminal(io.IOBase):

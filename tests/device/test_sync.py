@@ -318,4 +318,4 @@ async def test_no_task_is_kept_after_it_went_on():
     sem.release()
     await t
     assert sem._woken == [] and not sem._queue.peek() and not cond._woken
-    assert len(core._tasks) <= 1
+    assert len(core.tasks) <= 1

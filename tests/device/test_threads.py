@@ -154,7 +154,7 @@ def test_without_threads_or_ringio_the_first_ring_takes_no_heap():
             flag.set()
         finally:
             micropython.heap_unlock()
-        assert asyncio.core._bell.rung()
+        assert asyncio.core.bell.rung()
 
         async def main():
             event = asyncio.Event()
@@ -163,7 +163,7 @@ def test_without_threads_or_ringio_the_first_ring_takes_no_heap():
             asyncio.get_event_loop().call_soon_threadsafe(event.set)
             await asyncio.wait_for(t, 2)
             await flag.wait()
-            assert not asyncio.core._bell.rung()
+            assert not asyncio.core.bell.rung()
             await asyncio.sleep_ms(5)
             return 7
 

@@ -105,7 +105,7 @@ async def test_echo():
         for p in served:
             assert await p.lost() is None
     assert len(served) == 3 and descriptor() == n
-    assert not core._streams and len(core._tasks) == 1
+    assert not core.streams and len(core.tasks) == 1
 
 
 @needs("sockets")
@@ -133,7 +133,7 @@ async def test_connecting_to_a_closed_port_fails():
     n = descriptor()
     e = await araises(OSError, connect())
     assert e.errno == errno.ECONNREFUSED
-    assert descriptor() == n and not core._streams
+    assert descriptor() == n and not core.streams
 
 
 @needs("sockets")
@@ -153,7 +153,7 @@ async def test_factory_that_raises_leaks_nothing():
             t, p = await connect()
             await p.lost()
     assert [e.args for e in reports] == [("factory",)] * 2
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets")
@@ -272,7 +272,7 @@ async def test_large_transfer_arrives_whole():
         t.resume_reading()
         assert await p.lost() is None
         assert p.n == 1000000 and most[0] <= len(block) + 4096
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets")
@@ -332,7 +332,7 @@ async def test_peer_that_vanishes_while_a_write_waits_is_noticed():
         assert p.exc == "no end yet"
         server.transport.abort()
         assert (await p.lost()).errno in (errno.ECONNRESET, 32)  # EPIPE
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets")
@@ -377,7 +377,7 @@ def test_run_does_not_wait_for_servers_and_connections():
         served.clear()
         asyncio.run(main())
         assert [p.exc for p in served] == [None] * 2
-        assert descriptor() == n and not core._streams
+        assert descriptor() == n and not core.streams
 
 
 @needs("sockets")
@@ -408,7 +408,7 @@ async def test_clients_that_connect_stall_and_vanish_leave_nothing():
         mem, fd = await round(10)
         for _ in range(20):
             after, fd2 = await round(10)
-        assert fd2 == fd and len(core._streams) == 1 and len(core._tasks) == 1
+        assert fd2 == fd and len(core.streams) == 1 and len(core.tasks) == 1
         assert after - mem < 1000, after - mem
 
 
@@ -448,7 +448,7 @@ async def test_echo_over_tls():
         t.close()
         assert await p.lost() is None
         assert await served[0].lost() is None
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets", "ssl")
@@ -469,4 +469,4 @@ async def test_failed_handshake_reaches_connection_lost():
         assert isinstance(await p.lost(), OSError)
         assert isinstance(await served[0].lost(), OSError)
         assert p.data == served[0].data == b""
-    assert not core._streams and not reports
+    assert not core.streams and not reports

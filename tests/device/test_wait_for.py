@@ -71,7 +71,7 @@ async def bytes_at_the_deadline(rounds, start, slow, busy):
     other.cancel()
     while s.data:
         got += await stream.read(100)
-    assert not core._streams
+    assert not core.streams
     return fed, got
 
 
@@ -109,7 +109,7 @@ async def test_flag_at_the_deadline_is_not_lost():
                 await asyncio.wait_for_ms(flag.wait(), 100)
             await setter
             assert not flag.state
-        assert core._flag0 is None
+        assert core.first_flag is None
     asyncio.roundrobin(True)
 
 
@@ -250,7 +250,7 @@ async def test_cancelled_at_every_step():
             except asyncio.CancelledError:
                 assert not had_ended
             await passes(3)
-            assert len(core._tasks) == 1 and not core._task_queue.peek(), (n, k)
+            assert len(core.tasks) == 1 and not core._task_queue.peek(), (n, k)
 
 
 async def test_cancelled_after_the_deadline():
@@ -272,7 +272,7 @@ async def test_cancelled_after_the_deadline():
         outer.cancel()
         await araises(asyncio.CancelledError, outer)
         await asyncio.sleep_ms(50)
-        assert len(core._tasks) == 1 and not core._task_queue.peek()
+        assert len(core.tasks) == 1 and not core._task_queue.peek()
 
 
 async def test_cancelled_one_is_not_woken_by_what_it_waited_for():
@@ -295,7 +295,7 @@ async def test_cancelled_one_is_not_woken_by_what_it_waited_for():
         await passes(k)
         t.cancel()
         assert await t is not False, k
-        assert len(core._tasks) == 1 and not core._task_queue.peek()
+        assert len(core.tasks) == 1 and not core._task_queue.peek()
 
 
 async def test_task_that_others_await_too():
@@ -351,7 +351,7 @@ async def test_nested():
         await t
         if want:
             assert log == [want]
-        assert not event.waiting.peek() and len(core._tasks) == 1
+        assert not event.waiting.peek() and len(core.tasks) == 1
 
 
 async def test_end_and_deadline_in_the_same_pass():
@@ -394,7 +394,7 @@ async def test_value_of_one_that_caught_the_cancellation_is_returned():
         assert await asyncio.wait_for_ms(collect(n), 20)
         assert await asyncio.wait_for_ms(asyncio.create_task(collect(n)), 20)
         assert await asyncio.wait_for_ms(asyncio.wait_for_ms(collect(n), 20), 1000)
-    assert len(core._tasks) == 1 and not core._task_queue.peek()
+    assert len(core.tasks) == 1 and not core._task_queue.peek()
 
 
 async def test_without_time_a_coroutine_does_not_start():
@@ -422,7 +422,7 @@ async def test_without_time_a_coroutine_does_not_start():
         t = asyncio.create_task(caught())
         await passes(2)
         assert await wait_for(t, timeout) == 7
-    assert len(core._tasks) == 1 and not core._task_queue.peek()
+    assert len(core.tasks) == 1 and not core._task_queue.peek()
 
 
 async def test_what_is_ready_takes_two_rounds_of_the_ready_tasks():

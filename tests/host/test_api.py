@@ -14,7 +14,7 @@ def test_every_public_name_is_told_of():
             "for line in (_NAMES + '\\n' + pubsub._NAMES).split('\\n'):\n"
             "    names = line.split()\n"
             "    for name in names[1:]:\n"
-            "        if name != names[0]:\n"
+            "        if names[0] not in (name, 'core'):\n"
             "            print(name)\n"
         )
     assert result.ok, result.err

@@ -1,6 +1,7 @@
 """The house is as it is drawn: a module imports only modules below it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -105,11 +106,11 @@ def modules():
 def test_imports_go_down(path: Path):
     *package, stem = path.relative_to(PACKAGE).with_suffix("").parts
     if not package and stem == "__init__":
-        assert list(imports(path.read_text())) == [
+        assert set(imports(path.read_text())) == {
             ("core", "top"),
             ("pc.here", "top"),
             ("lazy", "function"),
-        ]
+        }
         return
     name = ".".join([*package, stem]).removesuffix(".__init__")
     assert name.split(".")[0] in FLOOR, f"{name} has no place in FLOORS"
@@ -132,6 +133,65 @@ def test_imports_go_down(path: Path):
 )
 def test_imports_that_go_up_are_found(name, source, package):
     assert len(against(name, source, package)) == 1
+
+
+# What begins with `_` is core's own, but for names that stock's core has too.
+STOCKS = {"_io_queue", "_promote_to_task", "_task_queue"}
+
+
+def uses_of_core():
+    """Return two dicts of sets: which modules write each of core's globals, and which read it."""
+    writes, reads = {}, {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        inside = module == "core"
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef if inside else ast.Module):
+                continue
+            nodes = list(ast.walk(function))
+            shared = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
+            own = {
+                n.id for n in nodes if inside and isinstance(n, ast.Name) and is_set(n)
+            } - shared
+            for node in nodes:
+                if inside and isinstance(node, ast.Name) and node.id not in own:
+                    name = node.id
+                elif not inside and isinstance(node, ast.Attribute) and is_core(node.value):
+                    name = node.attr
+                else:
+                    continue
+                (writes if is_set(node) else reads).setdefault(name, set()).add(module)
+    return writes, reads
+
+
+def is_set(node):
+    return not isinstance(node.ctx, ast.Load)
+
+
+def is_core(node):
+    return isinstance(node, ast.Name) and node.id == "core"
+
+
+def test_names_of_core_that_are_its_own_are_used_by_no_other_module():
+    writes, reads = uses_of_core()
+    for name in {*writes, *reads} - STOCKS:
+        if name[0] == "_" and not name.endswith("__"):
+            assert writes.get(name, set()) | reads.get(name, set()) == {"core"}, name
+
+
+def test_core_says_who_writes_its_globals():
+    writes, reads = uses_of_core()
+    table = ast.get_docstring(ast.parse((PACKAGE / "core.py").read_text()))
+    rows = re.findall(r"^    (\w+) +(\w.*?)  +(\w.*)$", table, re.MULTILINE)[1:]
+    found = [
+        (name, " ".join(sorted(writes[name])), " ".join(sorted(reads[name])))
+        for name in sorted(writes)
+        if name[0] != "_" or name in STOCKS
+    ]
+    found = [
+        (name, who, who_reads if len(who_reads) < 40 else "many") for name, who, who_reads in found
+    ]
+    assert rows == found
 
 
 def test_imports_inside_pubsub():

@@ -2,7 +2,8 @@
 
 The stubs are the .pyi files in tools/typings; in the wheel they lie beside the sources.
 A stub has what its module has on MicroPython's unix port, all of it but names with an underscore
-ahead and what the module imports; arguments and their defaults are those of the source.
+ahead and what the module imports; of core's names, those that the package has too. Arguments and
+their defaults are those of the source.
 """
 
 import ast
@@ -98,7 +99,11 @@ def check(package: Path = ROOT / _NAME, typings: Path = _TYPINGS) -> list[str]:
         result = unix.run(f"{_DEVICE}\n{script}\n")
     if not result.ok:
         raise Problem(f"the package cannot be imported: {result.err.strip()}")
-    for name, found in json.loads(result.out).items():
+    found = json.loads(result.out)
+    # Core's other names are for the modules of the package.
+    core, package = found[f"{_NAME}.core"], found[_NAME]
+    found[f"{_NAME}.core"] = {n: core[n] for n in core if core[n] == package.get(n)}
+    for name, found in found.items():
         wrong += [f"{name}.{line}" for line in _differences(*names[name], found)]
     return wrong
 

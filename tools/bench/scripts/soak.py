@@ -66,8 +66,8 @@ def measure(package, port, idle_ms):
                     gc.collect()
                     print(gc.mem_alloc())
         await aio.sleep_ms(50)
-        counts["streams left"] = len(core._streams)
-        counts["tasks left"] = len(core._tasks) - 1
+        counts["streams left"] = len(core.streams)
+        counts["tasks left"] = len(core.tasks) - 1
         counts["descriptors left"] = descriptor() - first
         return counts
 

@@ -1,5 +1,7 @@
 from io import IOBase
-from typing import Literal
+from typing import Any, Literal
+
+def enlist(flag: Any) -> None: ...
 
 class Event:
     def __init__(self) -> None: ...
