@@ -43,69 +43,7 @@ _FLAG = const(0)  # a flag woke the task
 _PRIORITY = const(1)  # so, with priority
 _HANDED_ON = const(2)  # the task has ended, and hands its priority on with this key
 
-# Compiled by the first start(), to machine code where the port can have it: code that runs in each
-# pass must be short. run() takes the place of the task queue's pop, poll() of the poller's ipoll.
-# More than 5 arguments and variables from outside would make a call allocate.
-_SOURCE = """
-@micropython.viper
-def address(ring) -> int:
-    return int(ptr32(ring))
-
-def make_run(pop, last, ring, objs, ticks_us):
-    @micropython.viper
-    def run() -> object:
-        nonlocal last
-        p = ptr32(int(ring))
-        i = p[0]
-        if i == p[3]:
-            return pop()
-        now = int(ticks_us()) & 0x3FFFFFFF
-        if now - p[4] > p[5]:
-            objs[p[3]](now - p[4])
-        p[4] = now
-        objs[p[1]] = last.data
-        p[1] = i + 1
-        last = pop()
-        objs[i] = last
-        p[8 + i] = now
-        p[9 + i] = int(last.ph_key) & 0x3FFFFFFF
-        i += 2
-        if i == p[3]:
-            i = 0
-            p[2] += 1
-        p[0] = i
-        return last
-    return run
-
-def make_poll(ipoll, ring, objs, ticks_us):
-    @micropython.viper
-    def poll(dt) -> object:
-        p = ptr32(int(ring))
-        now = int(ticks_us()) & 0x3FFFFFFF
-        if now - p[4] > p[5]:
-            objs[p[3]](now - p[4])
-        result = ipoll(dt)
-        i = p[0]
-        if i == p[3]:
-            return result
-        p[9 + i] = now
-        now = int(ticks_us()) & 0x3FFFFFFF
-        p[8 + i] = now
-        p[4] = now
-        if p[1] < p[3]:
-            objs[p[1]] = objs[p[1] - 1].data
-            p[1] = p[3] + 1
-        objs[i] = None
-        objs[i + 1] = dt
-        i += 2
-        if i == p[3]:
-            i = 0
-            p[2] += 1
-        p[0] = i
-        return result
-    return poll
-"""
-_makers = None  # the names that it defines
+_makers = None  # trace_code.makers(), once it was called
 
 _ring = None
 _objs = None
@@ -115,23 +53,6 @@ _tapped = False  # the loop that runs calls our run()
 
 class _Nobody:
     data = None  # stands for the task that ran last, before there is one
-
-
-def _compile():
-    global _makers
-    _makers = {}
-    try:
-        exec(_SOURCE, _makers)
-    except SyntaxError:  # this port has no machine code
-        source = _SOURCE
-        for word, other in (
-            ("@micropython.viper", ""),
-            ("ptr32(int(ring))", "ring"),
-            ("int(ptr32(ring))", "ring"),
-            ("int(", "("),
-        ):
-            source = source.replace(word, other)
-        exec(source, _makers)
 
 
 def _make(maker, *args):
@@ -307,7 +228,7 @@ def start(size=256, threshold_ms=None):
     (int, 1 to 500000; None: no limit) without an await is named on sys.stderr when it has.
     TypeError, ValueError for other arguments; RuntimeError in a loop that it was not started
     before. Not to be called from an interrupt."""
-    global _ring, _objs
+    global _ring, _objs, _makers
     _int("size", size, 16, _MAX_SIZE)
     if threshold_ms is not None:
         _int("threshold_ms", threshold_ms, 1, _MAX_MS)
@@ -324,7 +245,9 @@ def start(size=256, threshold_ms=None):
         _objs += (_blocked, None)
         _ring[_SIZE] = _ring[_NEXT] = size
     if not _makers:
-        _compile()
+        from .trace_code import makers
+
+        _makers = makers()
     for i in range(size):
         _objs[i] = None
     p = _ring

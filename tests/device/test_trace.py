@@ -7,6 +7,7 @@ import micropython
 
 import asyncio_alt as asyncio
 import asyncio_alt.trace as trace
+import asyncio_alt.trace_code as trace_code
 from asyncio_alt import Event, StreamReader, ThreadSafeFlag, core, create_task, sleep_ms
 
 
@@ -93,7 +94,7 @@ def test_without_machine_code_too():
             raise SyntaxError
         exec(source, scope)
 
-    trace.exec = no_machine_code
+    trace_code.exec = no_machine_code
     flag = ThreadSafeFlag()
 
     async def main():

@@ -22,7 +22,7 @@ FLOORS = (
     "future group irq polled queues runner sockets stream sync timeouts",
     "names streams",
     "event funcs idle ioqueue lock loop queue tls",
-    "address cancel claim ending task timer",
+    "address cancel claim ending task timer trace_code",
     "core",
     "lazy wake wake_unix",
 )

@@ -27,6 +27,7 @@ _PRIVATE = {
     "lazy",
     "sockets",
     "task",
+    "trace_code",
     "trace_read",
     "wake",
     "wake_unix",
