@@ -27,7 +27,7 @@ _promote_to_task, which are stock's. Who writes the variables and replaces the f
     push                core trace                     core ending funcs group ioqueue trace
     queue_methods       trace                          core trace
     run_until_complete  trace                          core ending loop trace
-    running             core                           core loop trace
+    running             core                           core loop runner trace
     tell                loop                           core
 """
 

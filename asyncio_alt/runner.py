@@ -35,8 +35,10 @@ class Runner:
     def run(self, coro):
         """Runs tasks until the coroutine coro has ended; returns its result or raises its
         exception. RuntimeError inside a running loop and after close()."""
-        core._check(coro)
-        return self.get_loop().run_until_complete(coro)
+        loop = self.get_loop()
+        if core.running:
+            raise RuntimeError("run() inside a running event loop")
+        return loop.run_until_complete(core.create_task(coro))
 
     def close(self):
         """Cancels the tasks that are left, and waits until they have ended, for end_limit() at

@@ -888,7 +888,7 @@ async def test_tls_starts_on_a_connection_that_is_open():
         await araises(OSError, writer.start_tls(client, server_hostname="localhost"), match="71")
         await writer.wait_closed()
     await passes(5)
-    assert not core._streams
+    assert not core.streams
 
 
 @needs("sockets")
