@@ -95,20 +95,45 @@ def _topic(topic):
     return topic.split("/")
 
 
-class _Ticket(Waiter):
-    # One publish_wait() that waits for room.
+class Ticket(Waiter):
+    """A message of Broker.offer() that a subscriber has no room for yet. Only the broker makes
+    it."""
+
     def __init__(self):
         self.sinks = []  # those that have no room yet
 
     def wait(self, sink):
+        """Called by a sink that keeps the message until it has room."""
         self.sinks.append(sink)
 
     def done(self, sink):
+        """Called by that sink when it has taken the message, or given it up."""
         # A sink is not waited for after its put_wait() has raised.
         if sink in self.sinks:
             self.sinks.remove(sink)
             if not self.sinks and self.task:
                 wake(self)
+
+    async def taken(self):
+        """Waits until all have room, and returns the rating. If that is cancelled, it is
+        close()d."""
+        try:
+            if self.sinks:
+                await self._wait()
+        finally:
+            self.close()
+        return self.rating
+
+    def close(self):
+        """Those that have no room yet do not get the message; ends taken()."""
+        while self.sinks:
+            sink = self.sinks.pop()
+            try:
+                sink.unqueue(self)
+            except FAULTS as er:
+                self.broker._raised(sink, er)
+        if self.task:
+            wake(self)
 
 
 class Broker:
@@ -129,7 +154,7 @@ class Broker:
         self._routes = {}  # topic: the sinks that it goes to
         self._retained = {}  # topic: payload
         self._plain = ()  # the sinks in _routes that have no put_wait()
-        self._ticket = None  # a _Ticket that nobody has waited with
+        self._ticket = None  # a Ticket that nobody has waited with
         self._untidy = False  # one that is closed is still in the tree
 
     # Subscribing
@@ -387,12 +412,20 @@ class Broker:
         message. Those that have room get it at once; several calls that wait for the same
         subscriber go on in the order in which they came. If one is cancelled, subscribers that
         had no room yet do not get the message."""
+        rating = self.offer(topic, payload, retain, skip)
+        if type(rating) is Ticket:
+            return await rating.taken()
+        return rating
+
+    def offer(self, topic, payload, retain=False, skip=None):
+        """The part of publish_wait() before it waits. Returns the rating; or, if there are
+        subscribers to wait for, a Ticket: await ticket.taken()."""
         try:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
             sinks = self._route(topic)
         # Nobody else may have it: a function that is called may publish and wait, too.
-        ticket = self._ticket or _Ticket()
+        ticket = self._ticket or Ticket()
         self._ticket = None
         if _Lease and isinstance(payload, _Lease):
             rating = self._publish_lease(sinks, topic, payload, retain, skip, ticket)
@@ -416,16 +449,9 @@ class Broker:
         if not ticket.sinks:
             self._ticket = ticket
             return rating
-        try:
-            await ticket._wait()
-        finally:
-            while ticket.sinks:  # it was cancelled
-                sink = ticket.sinks.pop()
-                try:
-                    sink.unqueue(ticket)
-                except FAULTS as er:
-                    self._raised(sink, er)
-        return rating
+        ticket.broker = self
+        ticket.rating = rating
+        return ticket
 
     def _retain(self, topic, payload):
         if payload is None or isinstance(payload, (bytes, str)) and not payload:
@@ -438,6 +464,8 @@ class Broker:
     def retained(self, filter="#"):
         """List of the (topic, payload) that are retained for a filter (str), in any order."""
         _levels(filter)
+        if filter in self._retained:
+            return [(filter, self._retained[filter])]
         return [item for item in self._retained.items() if matches(filter, item[0])]
 
     # The status page

@@ -25,7 +25,7 @@ class Side:
         self.link = Quick(self.broker, carrier, send, receive, secret=secret, **options)
         # An emulated RP2040 knows no noise: its os.urandom() is always the same.
         Side.made += 1
-        self.link._session = b"session" + bytes((Side.made,))
+        self.link.peer.session = b"session" + bytes((Side.made,))
         self.taken = []  # the messages its link took
 
     def note(self, topic, payload):
@@ -214,12 +214,12 @@ async def test_frames_of_the_handshake_that_come_again_end_no_connection():
         ends[end].twice = True
         async with b.link, a.link:
             await connected(a, b)
-            conn = a.link._conn, b.link._conn
+            conn = a.link.peer.conn, b.link.peer.conn
             await asyncio.sleep(0.05)
             ends[end].twice = False
             await a.send("t", 1)
             await drained(a)
-            assert b.got == [("t", 1)] and (a.link._conn, b.link._conn) == conn
+            assert b.got == [("t", 1)] and (a.link.peer.conn, b.link.peer.conn) == conn
 
 
 @needs("urandom")

@@ -30,7 +30,7 @@ FILE = DEVICE / "test_link.py"
 TREE = ast.parse(FILE.read_text())
 NAMES = [
     (file, node.name)
-    for file in (FILE, DEVICE / "test_codec.py")
+    for file in (FILE, *(DEVICE / f"test_{part}.py" for part in ("codec", "window", "mirror")))
     for node in ast.parse(file.read_text()).body
     if getattr(node, "name", "").startswith("test_")
 ]
@@ -299,18 +299,18 @@ def test_connection_ends_once_when_a_write_fails_as_soon_as_there_is_room():
         brokers[1].subscribe_call("a", lambda topic, payload: got.append(payload[0]))
         sender = Link(brokers[0], Tcp("127.0.0.1", port), ["a"], [], max_size=size + 9)
         receiver = Link(brokers[1], Listen("127.0.0.1", port), [], ["a"], max_size=size + 9)
-        pump = sender._pump
+        pump = sender.peer.pump
         ends = []
 
         def break_and_pump():
-            sender._pump = pump
-            ends.append(sender._conn.transport.get_extra_info("socket"))
+            sender.peer.pump = pump
+            ends.append(sender.peer.conn.transport.get_extra_info("socket"))
             ends[0].shutdown(socket.SHUT_WR)
             pump()
 
         async with receiver, sender:
             await asyncio.wait_for(sender.wait_connected(), 10)
-            sender._pump = break_and_pump
+            sender.peer.pump = break_and_pump
             for n in (1, 2):
                 await asyncio.wait_for(brokers[0].publish_wait("a", bytes((n,)) * size), 10)
             await asyncio.wait_for(sender.drain(), 10)
@@ -376,12 +376,13 @@ def test_loops_of_two_threads():
 def test_link_that_is_started_on_both_sides_of_a_fork():
     """The peer takes them for two."""
     port = free_port()
-    link = Link(Broker(), Tcp("127.0.0.1", port), ["t"], secret=b"secret")
+    own = Broker()
+    link = Link(own, Tcp("127.0.0.1", port), ["t"], secret=b"secret")
 
     async def send(payload):
         async with link:
             await asyncio.wait_for(link.wait_connected(), 10)
-            await link._broker.publish_wait("t", payload)
+            await own.publish_wait("t", payload)
             await link.drain()
 
     async def main():
@@ -393,12 +394,12 @@ def test_link_that_is_started_on_both_sides_of_a_fork():
             )
             process.start()
             assert await asyncio.wait_for(sub.get(), 10) == ("t", "child")
-            child = peer._peer
+            child = peer.peer.peer_session
             while process.is_alive():
                 await asyncio.sleep(0.01)
             await send("parent")
             assert await asyncio.wait_for(sub.get(), 10) == ("t", "parent")
-            assert peer._peer != child and not peer.refused
+            assert peer.peer.peer_session != child and not peer.refused
 
     asyncio.run(main())
 

@@ -18,7 +18,8 @@ from struct import pack
 import pytest
 
 from asyncio_alt.pubsub import Broker, FramedProtocol, Listen, Tcp
-from asyncio_alt.pubsub.link import messages, shm
+from asyncio_alt.pubsub.link import peer as link_peer
+from asyncio_alt.pubsub.link import shm
 from asyncio_alt.pubsub.link.handshake import answer as answer_call
 from asyncio_alt.pubsub.link.handshake import call
 from asyncio_alt.pubsub.link.shm import SharedLink
@@ -156,7 +157,7 @@ class Side:
     async def sharing(self):
         """Wait until both have proved that they are on one machine."""
         await self.connected()
-        await until(lambda: self.link._segment, "the peer does not attach")
+        await until(lambda: self.link.peer.store._segment, "the peer does not attach")
         await self.ask("state")  # the answer comes once the peer has heard this end
 
     async def send(self, payload, name="data"):
@@ -343,9 +344,11 @@ def test_larger_segment_is_attached_and_the_old_one_given_back():
                     for payload in sent:
                         await side.send(payload)
                     assert await side.answers(4) == [answer(payload) for payload in sent]
-                    sizes.append(side.link._segment.size)
+                    sizes.append(side.link.peer.store._segment.size)
                 assert proxy.carried - before < THRESHOLD
-                assert sizes == sorted(set(sizes)) and side.link._segment.size >= 32 * MB
+                assert (
+                    sizes == sorted(set(sizes)) and side.link.peer.store._segment.size >= 32 * MB
+                )
                 assert maps() == (2, 3) and (await side.ask("state"))["maps"] == 2
 
     run(main)
@@ -364,7 +367,7 @@ def test_segment_that_cannot_be_attached_loses_nothing(what):
                 await side.send(payload)
             assert await side.answers(5) == [answer(payload) for payload in small]
             await side.ask("limit", what)
-            size = side.link._segment.size
+            size = side.link.peer.store._segment.size
             large = os.urandom(3 * MB)
             sent = [large, b"small", *small, large, b"small too", *small * 3]
             for payload in sent:
@@ -372,7 +375,7 @@ def test_segment_that_cannot_be_attached_loses_nothing(what):
             await asyncio.wait_for(side.link.drain(), 10)
             assert await side.answers(len(sent)) == [answer(payload) for payload in sent]
             # The old segment is in use as before; there is no other try.
-            assert side.link.shared > 5 + 15 and side.link._segment.size == size
+            assert side.link.shared > 5 + 15 and side.link.peer.store._segment.size == size
             assert side.link.resent and not side.link.dropped and not side.link.refused
             assert (await side.ask("state"))["maps"] == 2
 
@@ -417,7 +420,9 @@ def test_killed_peer_leaves_nothing(carrier):
                 async with Peer(port, carrier=carrier) as peer:
                     await side.connected()
                     if moment:
-                        await until(lambda: side.link._offered or side.link._segment)
+                        await until(
+                            lambda: side.link.peer.store._offered or side.link.peer.store._segment
+                        )
                     if moment > 1:
                         await side.sharing()
                         await side.send(os.urandom(MB), "echo")
@@ -559,7 +564,7 @@ def test_line_that_loses_bytes_shares_nothing():
                 await other.connected()
                 await other.send(payload)
             await until(lambda: got == [bytes(MB), b"small"])
-            assert not other.link.shared and not one.link._own
+            assert not other.link.shared and not one.link.peer.store._own
 
     run(main)
 
@@ -574,7 +579,7 @@ def test_wrong_secret_learns_nothing():
                 writer.write_eof()
                 assert len(await asyncio.wait_for(reader.read(), 10)) in (0, 18)  # a challenge
                 writer.close()
-                assert maps() == (0, 0) and not side.link._own
+                assert maps() == (0, 0) and not side.link.peer.store._own
 
     run(main)
 
@@ -615,12 +620,14 @@ def test_places_that_are_none_are_refused():
                 )
             ):
                 await side.connected()
-                await until(lambda: side.link._peer_segment and rude.link._segment)
-                await until(lambda: not side.link._offered)
-                rude.link._conn.send_frame(frame)
+                await until(
+                    lambda: side.link.peer.store._peer_segment and rude.link.peer.store._segment
+                )
+                await until(lambda: not side.link.peer.store._offered)
+                rude.link.peer.conn.send_frame(frame)
                 await until(lambda: side.link.refused == i + 1, frame)
                 await until(lambda: not rude.link.connected)
-                rude.link._session = os.urandom(8)  # both begin anew with their numbers
+                rude.link.peer.session = os.urandom(8)  # both begin anew with their numbers
             assert not got
 
     run(main)
@@ -629,15 +636,15 @@ def test_places_that_are_none_are_refused():
 def test_payload_that_is_too_large_is_refused():
     async def main():
         async with pair(max_size=100 * KB) as (side, rude):
-            await until(lambda: rude.link._segment)
+            await until(lambda: rude.link.peer.store._segment)
             await rude.send(bytes(50 * KB))
             await rude.link.drain()
-            await until(lambda: len(side.link._peer_segment) > 200 * KB)
-            rude.link._got = lambda number: True  # accept any acknowledgement
+            await until(lambda: len(side.link.peer.store._peer_segment) > 200 * KB)
+            rude.link.peer.window.got = lambda number: 0  # accept any acknowledgement
             for n, refused in ((100 * KB - 4, 0), (100 * KB + 100, 1)):
-                number = pack(">H", side.link._next)
+                number = pack(">H", side.link.peer.window.expected)
                 frame = b"\x0f" + number + bytes(3) + b"\x04to/t" + pack("<II", 64, n)
-                rude.link._conn.send_frame(frame)
+                rude.link.peer.conn.send_frame(frame)
                 await until(lambda: side.link.refused == refused and side.link.received > 1)
 
     run(main)
@@ -711,7 +718,7 @@ def test_what_this_end_says_proves_nothing_of_the_peer(calls):
                     server = await carrier.open(lambda: mirror)
                 await asyncio.sleep(0.01)
             await (answer_call if calls else call)(
-                mirror, b"secret", lambda: side.link._session + state[8:]
+                mirror, b"secret", lambda conn: side.link.peer.session + state[8:]
             )
             mirror.start_dispatch()
             await side.connected()
@@ -719,8 +726,8 @@ def test_what_this_end_says_proves_nothing_of_the_peer(calls):
             assert heard[:2] == [9, 13]
             await side.send(bytes(MB))
             await until(lambda: (8, 0) in heard)
-            assert not side.link.shared and not side.link._peer_segment
-            assert not side.link._segment
+            assert not side.link.shared and not side.link.peer.store._peer_segment
+            assert not side.link.peer.store._segment
             mirror.transport.abort()
             if server:
                 server.close()
@@ -732,10 +739,10 @@ def test_what_this_end_says_proves_nothing_of_the_peer(calls):
 def test_segment_cannot_be_cut_off():
     async def main():
         async with pair() as (side, rude):
-            await until(lambda: rude.link._segment)
+            await until(lambda: rude.link.peer.store._segment)
             for n in (0, 2 * PAGESIZE):
                 with pytest.raises(PermissionError):
-                    os.ftruncate(rude.link._segment.fd, n)
+                    os.ftruncate(rude.link.peer.store._segment.fd, n)
 
     run(main)
 
@@ -745,7 +752,9 @@ def test_payload_is_copied_before_it_is_looked_at(monkeypatch):
     payload = ["x" * 20 * KB]
 
     def scribble(kind, data):
-        rude.link._segment._map[64:] = b"\xff" * (rude.link._segment.size - 64)
+        rude.link.peer.store._segment._map[64:] = b"\xff" * (
+            rude.link.peer.store._segment.size - 64
+        )
         return decode(kind, data)
 
     async def main():
@@ -753,16 +762,16 @@ def test_payload_is_copied_before_it_is_looked_at(monkeypatch):
         async with pair() as (side, rude):
             got = []
             side.broker.subscribe_call("#", lambda t, p: got.append(p))
-            await until(lambda: rude.link._segment)
+            await until(lambda: rude.link.peer.store._segment)
             await rude.send(payload)
-            await until(lambda: got and not rude.link._offered)
-            monkeypatch.setattr(messages, "decode", scribble)
+            await until(lambda: got and not rude.link.peer.store._offered)
+            monkeypatch.setattr(link_peer, "decode", scribble)
             await rude.send(payload)
             await until(lambda: len(got) == 2)
             assert got == [payload] * 2 and rude.link.shared == 2
 
     rude = None
-    decode = messages.decode
+    decode = link_peer.decode
     run(main)
 
 

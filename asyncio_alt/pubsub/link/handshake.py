@@ -46,15 +46,15 @@ def mac(secret, side, one, two):
 
 
 async def call(conn, secret, state):
-    """Shakes hands as the caller, on a FramedProtocol. state: function that returns this side's.
-    Returns the peer's; raises Refused, or EOFError at an early end."""
+    """Shakes hands as the caller, on a FramedProtocol. state: function(conn) that returns this
+    side's. Returns the peer's; raises Refused, or EOFError at an early end."""
     one = urandom(16)
     two = await _ask(conn, bytes((HELLO, VERSION)) + one, _CHALLENGE, 16)
     proof = bytes((_PROOF,)) + mac(secret, b"1", one, two)
     accepted = await _ask(conn, proof, _ACCEPT, 32 + STATE_SIZE)
     if accepted[:32] != mac(secret, b"2", one, two):
         raise Refused("wrong secret")
-    conn.send(bytes((_READY,)), state())
+    conn.send(bytes((_READY,)), state(conn))
     return accepted[32:]
 
 
@@ -101,7 +101,7 @@ async def answer(conn, secret, state):
             if frame[1:] != mac(secret, b"1", one, two):
                 raise Refused("wrong secret")
             proved = True
-            conn.send(bytes((_ACCEPT,)) + mac(secret, b"2", one, two), state())
+            conn.send(bytes((_ACCEPT,)) + mac(secret, b"2", one, two), state(conn))
         elif kind == _READY and n == 1 + STATE_SIZE and proved:
             return frame[1:]
         elif not conn.lossy:

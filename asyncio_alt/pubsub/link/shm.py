@@ -1,4 +1,4 @@
-"""SharedLink: a Link with large payloads in memory that two processes share, on CPython.
+"""SharedLink: a Link that puts large payloads in memory which two processes share, on CPython.
 
 Each end writes to a segment of its own: memory without a name (a memfd), which the other end maps
 through /proc. So nothing of it is to be found in the system, and it is gone once both have let go
@@ -17,7 +17,7 @@ from ... import to_thread
 from ..compat import const
 from .handshake import Refused, mac
 from .link import Link
-from .messages import _ACK, _DATA, _HEAD
+from .peer import ACK, DATA, HEAD
 
 try:
     from fcntl import F_ADD_SEALS, F_GET_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
@@ -144,27 +144,20 @@ class _Frame:
         self.head[key] = value
 
 
-class SharedLink(Link):
-    """A Link that hands its large payloads over in shared memory, if the peer is a SharedLink in a
-    process of the same user on the same machine, and both run Linux. With any other it is a Link.
-
-    threshold: larger payloads go that way (bytes, int, 256 or more); all else as for Link, of
-    which max_size must be larger than that.
+class Store:
+    """A Peer's payloads in shared memory. threshold: larger payloads go that way (bytes, int);
+    sides: two bytes, of this end and the other one.
 
     shared: how many messages were sent so."""
 
-    def __init__(self, broker, carrier, send=(), receive=(), *, threshold=65536, **options):
-        super().__init__(broker, carrier, send, receive, **options)
-        if threshold < 256:
-            raise ValueError("threshold must be 256 or more")
-        if threshold + _HEAD >= self._max_size:
-            raise ValueError("max_size must be more than threshold, which is %d" % threshold)
+    def __init__(self, threshold, sides):
         self.shared = 0
         self._threshold = threshold
-        self._payload = None  # handed from _post() to _write()
-        self._part()
+        self._sides = sides
+        self._peer = None  # the Peer, while it is connected
+        self._forget()
 
-    def _part(self):
+    def _forget(self):
         # These belong to one connection.
         self._own = None  # the random bytes of this end; None: there are to be no segments
         self._key = None  # with which the peer's segments begin
@@ -175,65 +168,59 @@ class SharedLink(Link):
         self._grows = True  # False once it could not
         self._waits = False  # for the message that was in a segment which could not be attached
 
-    def _begin(self, conn):
+    def begin(self, peer, conn):
+        """The peer is connected: from now on its frames come here."""
+        self._peer = peer
         if memfd_create and not conn.lossy:
             self._own = os.urandom(_KEY)
-            conn.send(pack(">BH", _ACK, self._delivered) + self._own)
-        super()._begin(conn)
+            conn.frame_received = self._take
+            conn.send(pack(">BH", ACK, peer.window.delivered) + self._own)
 
-    def _down(self, conn):
-        if self._conn is conn:
-            for segment in (self._segment, self._offered, self._peer_segment):
-                if segment:
-                    segment.close()
-            self._part()
-        super()._down(conn)
+    def end(self):
+        """It is no more."""
+        for segment in (self._segment, self._offered, self._peer_segment):
+            if segment:
+                segment.close()
+        self._forget()
 
     def _most(self):
         # Bytes that a segment has at most, at both ends: for all that may be under way.
-        return min(PAGESIZE + (self._room + 1) * (self._size + _LINE), _MOST)
+        room = self._peer.window.room
+        return min(PAGESIZE + (room + 1) * (self._peer.size + _LINE), _MOST)
 
     # Sending
 
     def full(self):
-        if super().full():
-            return True
         segment = self._written_to()
-        return segment is not None and segment.full(self._first)
+        return segment is not None and segment.full(self._peer.window.first)
 
     def _written_to(self):
         # None until the peer has attached the first one; after that there is no need to wait.
         return self._segment and (self._offered or self._segment)
 
-    def _post(self, topic, payload, retain):
+    def joined(self, head, payload):
+        """Returns the frame of a message."""
         # bytes do not change: there is no need to keep a copy of them.
-        most = self._size - _HEAD - 255
-        if type(payload) is bytes and self._threshold < len(payload) <= most:
-            self._payload = payload
-            payload = b""
-        try:
-            return super()._post(topic, payload, retain)
-        finally:
-            self._payload = None
+        if type(payload) is bytes and len(payload) > self._threshold:
+            return _Frame(bytearray(head), payload)
+        return head + payload
 
-    def _write(self, frame):
-        if self._payload:
-            frame = self._out[-1] = _Frame(frame, self._payload)
-            self._payload = None
-        end = _HEAD + frame[6]
+    def placed(self, frame):
+        """Returns the frame to be written in place of that of a message."""
+        end = HEAD + frame[6]
         place = None
         if self._segment and len(frame) - end > self._threshold:
             whole = type(frame) is bytearray
-            place = self._put(memoryview(frame)[end:] if whole else frame.payload)
+            place = self._put(frame, memoryview(frame)[end:] if whole else frame.payload)
         if place:
             frame = frame[:end] + place
             frame[0] = _SHARED
             self.shared += 1
         elif type(frame) is _Frame:
             frame = frame.head + frame.payload
-        super()._write(frame)
+        return frame
 
-    def _put(self, payload):
+    def _put(self, frame, payload):
         # Returns the bytes to send in place of a payload; None if it has to be sent itself.
         n = len(payload)
         segment = self._written_to()
@@ -242,7 +229,7 @@ class SharedLink(Link):
         try:
             if size > segment.size and self._grows and not self._offered:
                 segment = larger = _Segment(size, self._peer_key)
-            at = segment.put(payload, self._first + self._written & 0xFFFF, self._first)
+            at = segment.put(payload, frame[1] << 8 | frame[2], self._peer.window.first)
         except OSError:
             self._grows = False
             if larger:
@@ -258,31 +245,32 @@ class SharedLink(Link):
 
     # Receiving
 
-    def _take(self, conn, view):
+    def _take(self, view):
+        peer = self._peer
+        conn = peer.conn
         kind = view[0]
-        if self._waits and kind in (_DATA, _SHARED) and conn is self._conn:
-            if view[1] << 8 | view[2] != self._next:
+        n = len(view)
+        if self._waits and kind in (DATA, _SHARED):
+            if view[1] << 8 | view[2] != peer.window.expected:
                 return
             self._waits = False
-        if kind != _DATA and self._own and conn is self._conn:
-            n = len(view)
-            if kind == _ACK and n >= 3 + _KEY and not self._peer_key:
-                self._prove(conn, bytes(view[3 : 3 + _KEY]))
-            elif kind == _SEGMENT and n == 13:
-                return self._attach(conn, view[1:])
-            elif kind == _ATTACHED and n == 2 and self._offered:
-                # Of a peer that has shown no memory of its own it is not believed. One that has
-                # sent its segment before this.
-                return self._attached(view[1] and self._peer_segment)
-            elif kind == _SHARED:
-                return self._take_shared(conn, view)
-        return super()._take(conn, view)
+        if kind == ACK and n >= 3 + _KEY and not self._peer_key:
+            self._prove(conn, bytes(view[3 : 3 + _KEY]))
+        elif kind == _SEGMENT and n == 13:
+            return self._attach(conn, view[1:])
+        elif kind == _ATTACHED and n == 2 and self._offered:
+            # Of a peer that has shown no memory of its own it is not believed. One that has sent
+            # its segment before this.
+            return self._attached(view[1] and self._peer_segment)
+        elif kind == _SHARED:
+            return self._take_shared(conn, view)
+        return peer.take(view)
 
     def _prove(self, conn, theirs):
         # The first segment is for that only: a peer that finds the key in it is on this machine.
-        sides = b"34" if self.carrier.calls else b"43"
-        self._key = mac(self._secret, sides[1:], self._own, self._peer)[:_KEY]
-        self._peer_key = mac(self._secret, sides[:1], theirs, self._session)[:_KEY]
+        peer = self._peer
+        self._key = mac(peer.secret, self._sides[1:], self._own, peer.peer_session)[:_KEY]
+        self._peer_key = mac(peer.secret, self._sides[:1], theirs, peer.session)[:_KEY]
         try:
             conn.send(bytes((_SEGMENT,)) + self._offer(_Segment(PAGESIZE, self._peer_key)))
         except OSError:
@@ -298,7 +286,7 @@ class SharedLink(Link):
         self._segment = segment
         self._offered = None
         if segment and not done:
-            self._again()
+            self._peer.again()
 
     async def _attach(self, conn, view):
         # Maps a new segment of the peer's; later frames wait for that. Returns whether it is
@@ -308,7 +296,7 @@ class SharedLink(Link):
             segment = await to_thread(_attach, pid, fd, size, self._most(), self._key)
         except (OSError, ValueError, MemoryError, RuntimeError):  # the last: there is no thread
             segment = None
-        if self._conn is not conn:
+        if self._peer.conn is not conn:
             if segment:
                 segment.close()
             return False
@@ -319,10 +307,10 @@ class SharedLink(Link):
         with suppress(OSError):
             await conn.drain()  # a peer that reads no answers gets no more of them
         conn.send(bytes((_ATTACHED, segment is not None)))
-        return segment is not None and self._conn is conn
+        return segment is not None and self._peer.conn is conn
 
     def _take_shared(self, conn, view):
-        end = _HEAD + view[6]
+        end = HEAD + view[6]
         n = len(view) - end
         if n == 20:
             return self._take_outgrown(conn, view, end)
@@ -330,18 +318,18 @@ class SharedLink(Link):
             raise Refused("no place of a payload")
         at, n = unpack("<II", view[end:])
         segment = self._peer_segment
-        if not segment or at + n > len(segment) or end + n > self._max_size:
+        if not segment or at + n > len(segment) or end + n > self._peer.max_size:
             raise Refused("a payload that is outside of the segment, or too large")
         head = bytearray(view[:end])
-        head[0] = _DATA
+        head[0] = DATA
         # Copied before anything looks at it: the peer may write there at any time.
-        return super()._take(conn, _Frame(head, segment[at : at + n]))
+        return self._peer.take(_Frame(head, segment[at : at + n]))
 
     async def _take_outgrown(self, conn, view, end):
         # A payload for which the peer has made a larger segment.
         try:
             attached = await self._attach(conn, view[end + 8 :])
-            if self._conn is not conn:
+            if self._peer.conn is not conn:
                 return
             if attached:
                 parked = self._take_shared(conn, view[: end + 8])
@@ -350,4 +338,26 @@ class SharedLink(Link):
             else:
                 self._waits = True  # frames that came are dropped, and sent again from there on
         except Exception as er:
-            self._refuse(conn, er)
+            conn.give_up(er)
+
+
+class SharedLink(Link):
+    """A Link that hands its large payloads over in shared memory, if the peer is a SharedLink in a
+    process of the same user on the same machine, and both run Linux. With any other it is a Link.
+
+    threshold: larger payloads go that way (bytes, int, 256 or more); all else as for Link, of
+    which max_size must be larger than that.
+
+    shared: how many messages were sent so."""
+
+    def __init__(self, broker, carrier, send=(), receive=(), *, threshold=65536, **options):
+        super().__init__(broker, carrier, send, receive, **options)
+        if threshold < 256:
+            raise ValueError("threshold must be 256 or more")
+        if threshold + HEAD >= self.peer.max_size:
+            raise ValueError("max_size must be more than threshold, which is %d" % threshold)
+        self.peer.store = Store(threshold, b"34" if carrier.calls else b"43")
+
+    @property
+    def shared(self):
+        return self.peer.store.shared
