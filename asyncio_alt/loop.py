@@ -193,6 +193,18 @@ class Loop:
 
         return create_datagram_endpoint(protocol_factory, *args, **kwargs)
 
+    def create_connection(protocol_factory, *args, **kwargs):  # async
+        """As asyncio_alt.create_connection()."""
+        from .protocol import create_connection
+
+        return create_connection(protocol_factory, *args, **kwargs)
+
+    def create_server(protocol_factory, *args, **kwargs):  # async
+        """As asyncio_alt.create_server()."""
+        from .protocol import create_server
+
+        return create_server(protocol_factory, *args, **kwargs)
+
     def add_reader(stream, callback, *args):
         """Has the loop call callback(*args) in its turn whenever the stream (any object that can
         be polled) can be read, until remove_reader(). A second call puts a new callback in place

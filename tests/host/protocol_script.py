@@ -6,15 +6,8 @@ import sys
 
 if sys.implementation.name == "micropython":
     import asyncio_alt as asyncio
-    from asyncio_alt import create_connection, create_server
 else:
     import asyncio
-
-    def create_connection(*args):
-        return asyncio.get_running_loop().create_connection(*args)
-
-    def create_server(*args):
-        return asyncio.get_running_loop().create_server(*args)
 
 
 HOST = "127.0.0.1"
@@ -75,7 +68,7 @@ def handler(loop, context):
 async def connected(cls, port):
     # To its end.
     asyncio.get_event_loop().set_exception_handler(handler)
-    transport, protocol = await create_connection(cls, HOST, port)
+    transport, protocol = await asyncio.get_running_loop().create_connection(cls, HOST, port)
     assert protocol.transport is transport
     await protocol.end.wait()
     note(f"closing {transport.is_closing()}")
@@ -315,7 +308,7 @@ async def serving(port):
             note(data)
             self.transport.write(data)
 
-    server = await create_server(P, HOST, port)
+    server = await asyncio.get_running_loop().create_server(P, HOST, port)
     async with server:
         while len(protocols) < 2:
             await asyncio.sleep(0.01)

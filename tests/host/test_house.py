@@ -31,7 +31,7 @@ FLOORS = (
 # in place of a C module that is missing.
 IN_FUNCTIONS = {
     "core": {"claim", "ending", "ioqueue"},
-    "loop": {"datagram", "future", "names", "polled", "sockets"},
+    "loop": {"datagram", "future", "names", "polled", "protocol", "sockets"},
     "stream": {"server"},
 }
 IF_MISSING = {"core": {"task"}}

@@ -6,10 +6,13 @@ from typing import Any, TypeVar
 from .core import Task
 from .datagram import DatagramProtocol, DatagramTransport
 from .future import Future
+from .protocol import Transport, _Base
+from .server import Server
 from .timer import Handle, Time
 
 _T = TypeVar("_T")
 _P = TypeVar("_P", bound=DatagramProtocol)
+_Q = TypeVar("_Q", bound=_Base)
 _Buffer = bytearray | memoryview | array[Any]
 _Context = dict[str, Any]
 _Handler = Callable[[type[Loop], _Context], object]
@@ -52,6 +55,14 @@ class Loop:
     def create_datagram_endpoint(
         protocol_factory: Callable[[], _P], *args: Any, **kwargs: Any
     ) -> Coroutine[Any, Any, tuple[DatagramTransport, _P]]: ...
+    @staticmethod
+    def create_connection(
+        protocol_factory: Callable[[], _Q], *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, tuple[Transport, _Q]]: ...
+    @staticmethod
+    def create_server(
+        protocol_factory: Callable[[], _Base], *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, Server]: ...
     @staticmethod
     def add_reader(stream: Any, callback: Callable[..., object], *args: Any) -> None: ...
     @staticmethod
