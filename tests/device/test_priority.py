@@ -102,6 +102,8 @@ async def test_priority_reader_runs_next():
     s.ready = 0
     got = await order(lambda: setattr(s, "ready", IN), ("R", StreamReader(s).read(1)))
     assert got == "abR", got
+    r = StreamReader(s, {"peername": 1}, True)  # it comes behind the arguments of stock
+    assert r.priority and r.get_extra_info("peername") == 1
 
 
 async def test_pollpri_from_ioctl_gives_priority():

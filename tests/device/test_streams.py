@@ -160,6 +160,11 @@ async def test_priority_reader_does_not_have_a_uart_wait():
         s.data += data
         await passes(3)
     assert await t == b"lmnop" and s.data == b"q"
+    t = asyncio.create_task(stream.readline())
+    for data in b"r", b"s\n", b"q":
+        s.data += data
+        await passes(3)
+    assert await t == b"qrs\n" and s.data == b"q"
     s.any = lambda: 0  # as of a stream that does not know
     assert await stream.read(100) == b"q"
     s = Uart(b"abc")
