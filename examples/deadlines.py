@@ -7,8 +7,9 @@ longer than the longest deadline. Any other fault ends the program, and says whe
     GPIO 16, 17                 TRIG and ECHO of the range finder (ECHO by a divider to 3.3 V)
     GPIO 4 (TX), GPIO 5 (RX)    the scale
 
-Install: asyncio_alt, group, timeouts, devices. Run: mpremote run deadlines.py. On another board
-change the numbers of the pins and of the UART.
+Install: asyncio_alt, group.json, timeouts.json, devices.json.
+Run: mpremote run deadlines.py
+On another board: change the numbers of the pins and of the UART.
 """
 
 from time import sleep_us

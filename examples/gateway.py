@@ -5,7 +5,8 @@ seconds under set/every there reaches the hub when it wakes up:
 
     mosquitto_pub -t home/set/every -m 10 -r
 
-Install: pip install "asyncio_alt[mqtt,serial]". Run: python gateway.py /dev/ttyUSB0 localhost
+Install: pip install "asyncio_alt[mqtt,serial]"
+Run: python gateway.py /dev/ttyUSB0 localhost
 """
 
 import asyncio

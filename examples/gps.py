@@ -5,8 +5,9 @@ that were damaged on the way, and says when the receiver falls silent.
 
     GPIO 5 (RX)    the receiver's TX
 
-Install: asyncio_alt, timeouts. Run: mpremote run gps.py. On another board give UART its own number
-and pins.
+Install: asyncio_alt, timeouts.json.
+Run: mpremote run gps.py
+On another board: change the number and the pins of the UART.
 """
 
 from machine import UART, Pin

@@ -1,9 +1,10 @@
 """A PC script that joins a board: it records the thermostat's values, and sets its target.
 
-    python join_board.py 192.168.1.7:8765 --target 21.5 --csv room.csv
-    python join_board.py /dev/ttyUSB0
+When the board is off it goes on trying, and says so.
 
-When the board is off it goes on trying, and says so. Install: pip install "asyncio_alt[serial]".
+Install: pip install "asyncio_alt[serial]"
+Run: python join_board.py 192.168.1.7:8765 --target 21.5 --csv room.csv
+ or: python join_board.py /dev/ttyUSB0
 """
 
 import argparse

@@ -6,8 +6,9 @@ is for another device gets no answer.
 
     GPIO 4 (TX), GPIO 5 (RX)    an RS-485 transceiver that switches its direction by itself
 
-Install: asyncio_alt, protocol. Run: mpremote run modbus.py. On another board give UART its own
-number and pins.
+Install: asyncio_alt, protocol.json.
+Run: mpremote run modbus.py
+On another board: change the number and the pins of the UART.
 """
 
 import struct

@@ -7,8 +7,10 @@ next connection brings the last values.
     GPIO 4 (TX), GPIO 5 (RX), GND    to the PC: a USB-to-serial adapter of 3.3 V
     GPIO 14                          a door contact to GND
 
-Install: asyncio_alt, idle, pubsub, link. Run: copy it to the board as main.py. While USB is
-connected, the chip does not sleep.
+Install: asyncio_alt, idle.json, protocol.json, pubsub.json, link.json.
+Run: copy it to the board as main.py. While USB is connected, the chip does not sleep.
+On another board: change the pins and the thermometer. docs/power.md tells which boards can sleep;
+on the others leave out the line with power_mode().
 """
 
 from machine import ADC, UART, Pin

@@ -4,8 +4,8 @@ The program sends a sign of life to a server each second, and obeys the lines th
 Each step has a deadline. If one task of a connection fails, the group cancels the other one, and
 the program connects again after a pause that grows.
 
-Install: asyncio_alt, group, timeouts. Run on a board that has joined the network:
-mpremote run supervisor.py; or on a PC with the unix port.
+Install: asyncio_alt, group.json, timeouts.json.
+Run: mpremote run supervisor.py, on a board that has joined the network
 """
 
 import asyncio_alt as asyncio

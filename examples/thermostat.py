@@ -4,8 +4,9 @@ The link listens for the PC. Without one, the thermostat goes on by itself.
 
     GPIO 15    a relay that switches a heater
 
-Install: asyncio_alt, protocol, pubsub, link. Run on a board that has joined the network (a Pico
-W): copy it to the board as main.py. On another board the thermometer is another ADC than 4.
+Install: asyncio_alt, protocol.json, pubsub.json, link.json.
+Run: copy it as main.py to a board that has joined the network, such as a Pico W.
+On another board: change the pin and the thermometer.
 """
 
 from machine import ADC, Pin

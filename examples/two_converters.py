@@ -7,8 +7,9 @@ flag instead, each conversion would begin only after the task that is working.
     GPIO 16, 18, 19, 17    SPI 0 (RX, SCK, TX) and CS of the first one; its READY to GPIO 20
     GPIO 12, 10, 11, 13    SPI 1 and CS of the second one; its READY to GPIO 21
 
-Install: asyncio_alt, irq. Run: mpremote run two_converters.py. On another board change the numbers
-in main(); START is the converter's own command.
+Install: asyncio_alt, irq.json.
+Run: mpremote run two_converters.py
+On another board: change the numbers in main(). START is the command of your converter.
 """
 
 from machine import SPI, Pin

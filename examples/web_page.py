@@ -5,9 +5,9 @@ Each browser has a queue with a bound: a slow one misses old values, and holds n
 
     GPIO 15    a lamp (a LED with a resistor)
 
-Install: asyncio_alt, pubsub, and microdot with microdot/websocket.py and microdot/helpers.py. Run
-on a board that has joined the network (a Pico W): mpremote run web_page.py; then open
-http://ADDRESS:5000. On another board the thermometer is another ADC than 4.
+Install: asyncio_alt, pubsub.json, and the folder src/microdot of microdot 2.7.
+Run: mpremote run web_page.py, on a board with WiFi that has joined it; open http://ADDRESS:5000
+On another board: change the pin and the thermometer.
 """
 
 import json
@@ -30,8 +30,8 @@ EVERY = 1  # s
 PAGE = """<!doctype html><meta charset="utf-8"><title>Room</title>
 <h1>Room</h1>
 <p>Temperature: <b id="room/temperature">?</b> °C</p>
-<p>Lamp: <b id="room/lamp">?</b> <button onclick="live.send('on')">on</button>
-<button onclick="live.send('off')">off</button></p>
+<p>Lamp: <b id="room/lamp">?</b>
+<button onclick="live.send('on')">on</button> <button onclick="live.send('off')">off</button></p>
 <script>
 const live = new WebSocket(`ws://${location.host}/live`);
 live.onmessage = ({data}) => {
@@ -69,7 +69,7 @@ async def send(ws, messages):
 
 
 async def main():
-    broker.subscribe_call("room/lamp", lambda topic, value: lamp(value == "on"))
+    broker.subscribe_call("room/lamp", lambda _, value: lamp(value == "on"))
     broker.publish("room/lamp", "off", retain=True)
     asyncio.create_task(app.start_server(port=PORT))
     while True:

@@ -12,7 +12,14 @@ from tools.bench.command import RESULTS
 from tools.bench.experiments import EXPERIMENTS
 from tools.bootstrap import ROOT
 
-PAGES = {p: p.read_text("utf-8") for p in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
+PAGES = {
+    page: page.read_text("utf-8")
+    for page in (
+        ROOT / "README.md",
+        ROOT / "examples" / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+    )
+}
 FIGURES = PAGES[ROOT / "docs" / "figures.md"]
 EXAMPLES = [
     example
@@ -64,7 +71,7 @@ def test_figures_are_those_of_the_last_bench():
     assert stock.with_tables(FIGURES, reports) == FIGURES
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_it_links_to_is_there(page):
     for link in re.findall(r"\]\(([^)]+)\)", PAGES[page]):
         if ":" not in link:
