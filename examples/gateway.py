@@ -42,9 +42,13 @@ async def main(port, host, mqtt_port=1883):
     bridge = mqtt.Bridge(
         broker, client, send=["hub/#"], receive=["set/every"], remote="home/", qos=1
     )
-    link = Link(broker, SerialPort(port, 115200), ["set/every"], ["hub/#"], secret=SECRET)
+    carrier = SerialPort(port, 115200)
+    link = Link(broker, carrier, send=["set/every"], receive=["hub/#"], secret=SECRET)
     async with bridge, link:
-        await asyncio.Event().wait()  # until Ctrl-C
+        while True:  # until Ctrl-C
+            await asyncio.sleep(5)
+            if not bridge.connected:  # the link reports a port that cannot be opened by itself
+                print("no connection to MQTT:", repr(bridge.error), file=sys.stderr)
 
 
 if len(sys.argv) < 3:

@@ -42,7 +42,8 @@ def carrier(where):
 
 async def main(args):
     broker = Broker()
-    link = Link(broker, carrier(args.board), ["set/#"], ["room/#"], secret=SECRET)
+    where = carrier(args.board)
+    link = Link(broker, where, send=["set/#"], receive=["room/#"], secret=SECRET)
     with contextlib.ExitStack() as stack:
         out = stack.enter_context(open(args.csv, "a", newline="")) if args.csv else sys.stdout
         rows = csv.writer(out)
@@ -57,7 +58,7 @@ async def main(args):
         async with link:
             while True:
                 if not link.connected:
-                    print("not connected:", link.error or "no answer yet", file=sys.stderr)
+                    print("not connected:", repr(link.error), file=sys.stderr)
                 await asyncio.sleep(1)
 
 

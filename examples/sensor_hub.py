@@ -40,11 +40,13 @@ async def send(link):
 async def main():
     every = EVERY
     broker = Broker()
-    link = Link(broker, Serial(uart, calls=True), ["hub/#"], ["set/every"], secret=SECRET)
+    link = Link(
+        broker, Serial(uart, calls=True), send=["hub/#"], receive=["set/every"], secret=SECRET
+    )
 
     def set_every(topic, payload):
         nonlocal every
-        every = max(0.5, float(payload))
+        every = min(max(0.5, float(payload)), 86400)
 
     broker.subscribe_call("set/every", set_every)
     moved = asyncio.ThreadSafeFlag()
@@ -57,7 +59,7 @@ async def main():
         try:
             await asyncio.wait_for(send(link), PATIENCE)
         except asyncio.TimeoutError:
-            print("no gateway:", link.error)
+            print("no gateway")
         try:
             await asyncio.wait_for(moved.wait(), every)
         except asyncio.TimeoutError:

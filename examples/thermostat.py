@@ -38,7 +38,7 @@ async def main():
         target = min(max(float(value), 5), 30)  # from outside: nothing that hurts
 
     broker.subscribe_call("set/target", set_target)
-    async with Link(broker, carrier, ["room/#"], ["set/#"], secret=SECRET):
+    async with Link(broker, carrier, send=["room/#"], receive=["set/#"], secret=SECRET):
         while True:
             value = celsius()
             heater(value < target)

@@ -18,6 +18,8 @@ import asyncio_alt as asyncio
 
 START = b"\x08\x00\x00"  # a command that starts a conversion, as long as an answer
 
+EVERY = 1  # s between two lines of output
+
 values = {}
 
 
@@ -52,7 +54,7 @@ async def main():
     asyncio.create_task(converter("left", SPI(0, 1000000), 17, 20))
     asyncio.create_task(converter("right", SPI(1, 1000000), 13, 21))
     while True:
-        await asyncio.sleep(1)
+        await asyncio.sleep(EVERY)
         print(values)
 
 

@@ -3,7 +3,7 @@
 Everything goes through one broker, so the page, the lamp and the sensor do not know one another.
 Each browser has a queue with a bound: a slow one misses old values, and holds nobody up.
 
-    GPIO 15    a lamp (a LED with a resistor)
+    GPIO 15    a LED with a resistor
 
 Install: asyncio_alt, pubsub.json, and the folder src/microdot of microdot 2.7.
 Run: mpremote run web_page.py, on a board with WiFi that has joined it; open http://ADDRESS:5000
@@ -28,17 +28,15 @@ from asyncio_alt.pubsub import Broker
 PORT = 5000
 EVERY = 1  # s
 PAGE = """<!doctype html><meta charset="utf-8"><title>Room</title>
-<h1>Room</h1>
 <p>Temperature: <b id="room/temperature">?</b> °C</p>
 <p>Lamp: <b id="room/lamp">?</b>
-<button onclick="live.send('on')">on</button> <button onclick="live.send('off')">off</button></p>
+<button onclick="live.send('on')">on</button> <button onclick="live.send('off')">off</button>
 <script>
 const live = new WebSocket(`ws://${location.host}/live`);
 live.onmessage = ({data}) => {
   const [topic, value] = JSON.parse(data);
   document.getElementById(topic).textContent = value;
-};
-</script>"""
+};</script>"""
 
 app = Microdot()
 broker = Broker()
@@ -58,7 +56,8 @@ async def live(request, ws):
         sending = asyncio.create_task(send(ws, messages))
         try:
             while True:
-                broker.publish("room/lamp", await ws.receive(), retain=True)
+                value = "on" if await ws.receive() == "on" else "off"
+                broker.publish("room/lamp", value, retain=True)
         finally:
             sending.cancel()
 
@@ -69,7 +68,7 @@ async def send(ws, messages):
 
 
 async def main():
-    broker.subscribe_call("room/lamp", lambda _, value: lamp(value == "on"))
+    broker.subscribe_call("room/lamp", lambda topic, value: lamp(value == "on"))
     broker.publish("room/lamp", "off", retain=True)
     asyncio.create_task(app.start_server(port=PORT))
     while True:
