@@ -20,17 +20,14 @@ uart = UART(1, 9600, tx=Pin(4), rx=Pin(5))
 
 
 def fields(line):
-    """The fields of a line as str; None if the line is damaged."""
+    """The fields of a line (bytes), as str. ValueError if the line is damaged."""
     body, star, checksum = line.strip().partition(b"*")
-    if not star or body[:1] != b"$":
-        return None
     total = 0
     for byte in body[1:]:
         total ^= byte
-    try:
-        return body[1:].decode().split(",") if total == int(checksum, 16) else None
-    except ValueError:
-        return None
+    if body[:1] != b"$" or total != int(checksum, 16):
+        raise ValueError("wrong checksum")
+    return body[1:].decode().split(",")
 
 
 def degrees(text, side):
@@ -46,19 +43,19 @@ async def main():
     while True:
         try:
             async with asyncio.timeout(SILENCE):
-                found = fields(await reader.readline())
+                line = await reader.readline()
+            kind, *values = fields(line)
+            if kind[2:] == "GGA":
+                utc, lat, ns, lon, ew, quality = values[:6]
+                if quality == "0":
+                    print("no position yet")
+                else:
+                    print(utc, "%.4f %.4f" % (degrees(lat, ns), degrees(lon, ew)))
         except asyncio.TimeoutError:
             print("the receiver is silent")
-            continue
-        if not found:
+        except ValueError:
             damaged += 1
             print("damaged lines:", damaged)
-        elif found[0][2:] == "GGA":
-            _, utc, lat, ns, lon, ew, quality = found[:7]
-            if quality == "0":
-                print("no position yet")
-            else:
-                print(utc, "%.4f %.4f" % (degrees(lat, ns), degrees(lon, ew)))
 
 
 asyncio.run(main())

@@ -56,7 +56,8 @@ class Device(asyncio.Protocol):
         if ticks_diff(now, self.heard) >= SILENCE:
             self.frame = b""  # a new frame begins
         self.heard = now
-        self.frame += data
+        if len(self.frame) <= 8:  # it grows no further
+            self.frame += data
         if len(self.frame) == 8 and crc(self.frame[:6]) == self.frame[6:]:
             request = struct.unpack(">BBHH", self.frame[:6])
             if request[0] == ADDRESS:

@@ -220,6 +220,8 @@ def test_gps_takes_whole_lines_and_notices_silence(rp2):
         gga.replace("4807", "4808"),
         "$GPGGA,123520,,,,,0,00,,,M,,M,,*61\r\n",
         "\xff$*\r\n",
+        "$GPGGA,1*4B\r\n",
+        "$GPGGA,123519,north,N,01131.000,E,1*22\r\n",
         gga[:30],
     ]
     stimuli = [{"uart": 1, "data": "".join(lines), "baud": 9600, "after_us": 300_000}]
@@ -230,6 +232,8 @@ def test_gps_takes_whole_lines_and_notices_silence(rp2):
         "damaged lines: 2",
         "no position yet",
         "damaged lines: 3",
+        "damaged lines: 4",
+        "damaged lines: 5",
         "the receiver is silent",
     ]
 
