@@ -184,7 +184,7 @@ def test_sensor_hub_sleeps_and_its_values_reach_mqtt(rp2, mosquitto):
                 # Neither waits in the loop, which has nothing else to do; nor in a thread, with
                 # the end of which the emulator's process would end.
                 assert gateway.stdout.readline() == b"set/every b'1'\n"
-                result = rp2.run(source("sensor_hub.py", 2.6), stimuli=stimuli)
+                result = rp2.run(source("sensor_hub.py", 3), stimuli=stimuli)
             await client.publish("home/hub/end")
             got = []
             async for message in client.messages:
@@ -334,7 +334,7 @@ def test_deadlines_are_kept_by_sensors_that_are_late_or_wrong(rp2):
 def test_supervisor_connects_again_whatever_the_server_does():
     port = free_port()
     with on_unix(
-        "supervisor.py", HOST="127.0.0.1", PORT=port, PATIENCE=0.5, PAUSES=(0.05, 0.1)
+        "supervisor.py", HOST="127.0.0.1", PORT=port, PATIENCE=1.5, PAUSES=(0.05, 0.1)
     ) as board:
 
         def told(text):
@@ -418,8 +418,9 @@ def test_pc_joins_a_board_by_a_serial_line(rp2):
         "import Broker, Link, Listen": "import Broker, Link, Serial",
         "import ADC, Pin": "import ADC, UART, Pin",
     }
-    text = source("thermostat.py", 1.5, changes=changes, EVERY=0.3)
+    text = source("thermostat.py", 2, changes=changes, EVERY=0.3)
     with serial_port(port) as name, on_pc("join_board.py", name, "--target", "29") as script:
+        assert script.stderr.readline() == b"not connected: None\n"
         ended(rp2.run(text, stimuli=[{"uart": 1, "port": port}]))
         script.send_signal(signal.SIGINT)
         out, _ = script.communicate(timeout=10)
@@ -478,9 +479,14 @@ def test_web_page_lives_in_a_browser(tmp_path):
             said = iter(browser.stderr.readline, b"")
             devtools = next(line.split()[-1] for line in said if b"DevTools listening" in line)
             host = devtools.decode().split("/")[2]
-            pages = json.load(urllib.request.urlopen(f"http://{host}/json/list"))
-            page = next(page for page in pages if address in page["url"])
-            with connect(page["webSocketDebuggerUrl"]) as tab:
+            pages = []
+
+            def opened():
+                pages[:] = json.load(urllib.request.urlopen(f"http://{host}/json/list"))
+                return pages and address in pages[0]["url"]
+
+            until(opened)
+            with connect(pages[0]["webSocketDebuggerUrl"]) as tab:
 
                 def evaluate(expression):
                     params = {"expression": expression}
