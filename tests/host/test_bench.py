@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from asyncio_alt.pc import screen
+from asyncio_alt.pc.show import number
 from tools import size, targets
 from tools.__main__ import TOOLS
 from tools.bench import TOOLS as BENCH
 from tools.bench import stock
 from tools.bootstrap import ROOT
-from tools.show import number
 from tools.targets.child import running
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from asyncio_alt import pc
 from tools import Problem, Unavailable, targets
 from tools.bootstrap import ROOT
 from tools.build import firmware
@@ -59,7 +60,7 @@ def test_device_tests_run_on_a_board(port):
 
 
 def test_of_much_output_the_newest_is_kept(port, monkeypatch):
-    monkeypatch.setattr(targets, "KEPT", 1000)
+    monkeypatch.setattr(pc.targets, "KEPT", 1000)
     pieces = []
     script = "for i in range(999): print(i, end=' ')\nprint('end')"
     for target in targets.get("device", port=port), targets.get("qemu"):

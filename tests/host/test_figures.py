@@ -14,15 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from asyncio_alt.pc.figures import median, worst
+from asyncio_alt.pc.show import number
 from tools import Problem, Unavailable, demo, size, targets
 from tools.bench import messages, shared, stock
 from tools.bench.command import RESULTS
 from tools.bench.experiments import EXPERIMENTS
-from tools.bench.figures import median, worst
 from tools.bench.run import measure, run
 from tools.bootstrap import ROOT
 from tools.build import source
-from tools.show import number
 
 ATTEMPTS = 3
 BY_SCRIPT = {

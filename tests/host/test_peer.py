@@ -3,8 +3,8 @@ else."""
 
 import pytest
 
+from asyncio_alt.pc.figures import PEER
 from tools import targets
-from tools.bench.figures import PEER
 from tools.bench.run import SCRIPTS, run
 
 # Five tasks are ready when one that waits for a flag, and one for a stream to write to, can go on.

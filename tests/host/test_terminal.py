@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from asyncio_alt import pc
 from tools import Unavailable, WrongArgument, __main__, targets
 from tools.__main__ import TOOLS
 from tools.bench import TOOLS as BENCH
@@ -486,8 +487,8 @@ def until_full(pipe, wait):
 
 
 def test_of_much_output_the_newest_is_kept(monkeypatch):
-    monkeypatch.setattr(targets, "KEPT", 10000)
-    monkeypatch.setattr(targets, "_LINE", 1000)
+    monkeypatch.setattr(pc.targets, "KEPT", 10000)
+    monkeypatch.setattr(pc.targets, "_LINE", 1000)
     pieces = []
     with targets.get("unix") as unix:
         source = "for i in range(30000): print(i, end=' ' if i > 5000 else '\\n')\nprint('end')"

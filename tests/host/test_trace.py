@@ -9,7 +9,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from tools import Problem, Unavailable, targets, top, trace
+from asyncio_alt.pc import top, trace
+from tools import Problem, Unavailable, targets
 from tools.bootstrap import ROOT
 from tools.targets.unix import Unix
 
@@ -52,7 +53,7 @@ def run(tool, folder, script, *options):
 
 def main(tool, *args):
     parser = argparse.ArgumentParser()
-    tool.add_arguments(parser)
+    tool.add_arguments(parser, **targets.ONE)
     return tool.main(parser.parse_args(args))
 
 
@@ -159,8 +160,8 @@ def test_trace_of_what_has_no_loop_and_never_ends_and_is_not_there(tmp_path, mon
 def test_board_without_the_module_is_said_so(tmp_path, monkeypatch):
     ignore = shutil.ignore_patterns("trace*")
     shutil.copytree(ROOT / "asyncio_alt", tmp_path / "lib" / "asyncio_alt", ignore=ignore)
-    monkeypatch.setattr(targets, "get", lambda name: Unix(path=[tmp_path / "lib"]))
-    with pytest.raises(Problem, match=r"trace\.json"):
+    monkeypatch.setitem(targets.ONE, "get", lambda name: Unix(path=[tmp_path / "lib"]))
+    with pytest.raises(Problem, match="--parts trace"):
         run(trace, tmp_path, SCRIPT, "-o", str(tmp_path))
 
 
@@ -211,9 +212,9 @@ def runs(folder):
 
 def test_program_of_a_board_is_not_looked_for_elsewhere(tmp_path):
     for args in ([], [":main.py"]):
-        with pytest.raises(Problem, match="--target device=PORT"):
+        with pytest.raises(Problem, match="not for --target unix"):
             main(trace, *args, "-o", str(tmp_path))
-    with pytest.raises(Problem, match="--target device=PORT"):
+    with pytest.raises(Problem, match="not for --target unix"):
         main(top, ":main.py")
 
 

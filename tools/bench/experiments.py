@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tools.bench.figures import PACKAGES, PEER, Figure, p99, worst
+from asyncio_alt.pc.figures import PACKAGES, PEER, Figure, p99, worst
 from tools.targets.child import free_port
 
 

@@ -13,8 +13,8 @@ from rich import box
 from rich.table import Table
 
 from asyncio_alt.pc import screen
+from asyncio_alt.pc.figures import shown
 from tools.bench.command import add_folder, repeats, write
-from tools.bench.figures import shown
 from tools.bench.scripts import frames
 
 _SCENES = (

@@ -22,13 +22,13 @@ from rich import box
 from rich.table import Table
 
 from asyncio_alt.pc import screen
+from asyncio_alt.pc.show import figure_style, replaced, save
 from asyncio_alt.pubsub import Broker, Link, mqtt
 from tools import Problem, targets
 from tools.bench.command import add_folder, repeats, write
 from tools.bench.run import machine, micropython_version
 from tools.bootstrap import ROOT
 from tools.mosquitto import Mosquitto
-from tools.show import figure_style, replaced, save
 from tools.targets.child import free_port
 
 _PAGE = ROOT / "docs" / "link.md"

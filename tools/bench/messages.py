@@ -21,11 +21,11 @@ from rich.progress import track
 from rich.table import Table
 
 from asyncio_alt.pc import screen
+from asyncio_alt.pc.show import figure_style, number, replaced, save
 from tools import targets
 from tools.bench.command import add_folder, add_repeats, write
 from tools.bench.run import machine, micropython_version, run_pair
 from tools.bootstrap import ROOT
-from tools.show import figure_style, number, replaced, save
 
 _PAGES = (ROOT / "docs" / "protocols.md", ROOT / "docs" / "link.md")
 _SIZES = [16, 64, 256, 1024, 4096, 16384, 65536, 524288]

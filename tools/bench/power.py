@@ -18,12 +18,12 @@ from rich import box
 from rich.table import Table
 
 from asyncio_alt.pc import arguments, screen
+from asyncio_alt.pc.figures import PEER
+from asyncio_alt.pc.show import figure_style, save
 from tools import Problem, targets
 from tools.bench.command import add_folder, write
-from tools.bench.figures import PEER
 from tools.bench.run import micropython_version, script_text
 from tools.bootstrap import ROOT
-from tools.show import figure_style, save
 
 _DOC = ROOT / "docs" / "power.md"
 _DRAWN = 6  # seconds of each run in the picture

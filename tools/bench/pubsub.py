@@ -25,14 +25,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from asyncio_alt.pc import screen
+from asyncio_alt.pc.figures import shown
+from asyncio_alt.pc.show import number, replaced
 from tools import Problem, targets
 from tools.bench.command import add_folder, add_repeats, write
-from tools.bench.figures import shown
 from tools.bench.run import machine, micropython_version, run
 from tools.bootstrap import ROOT
 from tools.build import source
 from tools.mosquitto import Mosquitto
-from tools.show import number, replaced
 from tools.targets.unix import Unix, micropython
 
 DOC = ROOT / "docs" / "pubsub.md"

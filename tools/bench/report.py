@@ -12,11 +12,11 @@ import json
 from pathlib import Path
 
 from asyncio_alt.pc import arguments
+from asyncio_alt.pc.figures import PEER, with_unit
+from asyncio_alt.pc.show import number, replaced
 from tools import Problem
 from tools.bench.command import RESULTS
-from tools.bench.figures import PEER, with_unit
 from tools.bootstrap import ROOT
-from tools.show import number, replaced
 
 _README = ROOT / "README.md"
 _SIDES = {

@@ -7,8 +7,8 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from asyncio_alt.pc.figures import PACKAGES, PEER, judged
 from tools import Problem
-from tools.bench.figures import PACKAGES, PEER, judged
 from tools.targets.child import free_port
 
 SCRIPTS = Path(__file__).with_name("scripts")

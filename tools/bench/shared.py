@@ -16,11 +16,11 @@ from rich.progress import track
 from rich.table import Table
 
 from asyncio_alt.pc import screen
+from asyncio_alt.pc.show import number, replaced
 from tools.bench.command import add_folder, add_repeats, write
 from tools.bench.run import machine
 from tools.bench.scripts import shared
 from tools.bootstrap import ROOT
-from tools.show import number, replaced
 
 _PAGE = ROOT / "docs" / "link.md"
 _SIZES = [16, 32, 64, 128, 256, 1024, 8192]  # KB

@@ -19,13 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from asyncio_alt.pc import screen
+from asyncio_alt.pc.figures import PACKAGES, PEER, judged, shown
+from asyncio_alt.pc.show import figure_style, replaced, save
 from tools import Unavailable, WrongArgument, size, targets
 from tools.bench import command, experiments, served
-from tools.bench.figures import PACKAGES, PEER, judged, shown
 from tools.bench.run import machine, measure, micropython_version
 from tools.bootstrap import ROOT, version
 from tools.build import firmware, source
-from tools.show import figure_style, replaced, save
 
 _LIMITS = ("required", "aim")
 _PAGE = ROOT / "docs" / "figures.md"

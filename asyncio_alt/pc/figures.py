@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Callable
 
-from tools.show import number
+from asyncio_alt.pc.show import number
 
 PACKAGES = {"stock": "asyncio", "ours": "asyncio_alt"}
 PEER = "peer"  # both a side and its package, which tools/bench/scripts/peer.py makes of stock's

@@ -1,19 +1,24 @@
 """A real board, over a serial port or anything that mpremote takes in place of one.
 
-The board runs the package that is installed on it, not the files of this repository: install it
-with `mpremote mip install` or in its firmware, and again after each change.
+The board runs the package that is installed on it, not the files of this PC.
 """
 
 import contextlib
-import termios
+import io
 import time
 
 from mpremote.transport import TransportError
 from mpremote.transport_serial import SerialTransport
+from serial.tools import list_ports
 
+from asyncio_alt.pc import Problem
 from asyncio_alt.pc.screen import escaped
-from tools import Problem
-from tools.targets import PROBE, Lines, Result, Target, keep
+from asyncio_alt.pc.targets import PROBE, Lines, Result, Target, keep
+
+try:
+    from termios import error as _TerminalError
+except ImportError:  # on Windows, where none of this has been tried
+    _TerminalError = OSError
 
 _RESTART = 30  # seconds that a soft reset may take
 
@@ -23,15 +28,16 @@ class Device(Target):
 
     A script that hangs is stopped by Ctrl-C. If a board does not react to that, reset it by hand.
     With `resume`, scripts run in the interpreter as it is: a running program is interrupted, and
-    its objects are still there.
+    its objects are still there. With `bare`, the board need not have the package.
     """
 
     name = "device"
     slowness = 3
 
-    def __init__(self, port, resume=False):
+    def __init__(self, port, resume=False, bare=False):
         self.port = port
         self.resume = resume
+        self._bare = bare
 
     def start(self):
         try:
@@ -42,19 +48,21 @@ class Device(Target):
             raise Problem(f"{self.port}: {type(error).__name__}: {escaped(error)}") from None
         if self.resume:
             return
-        for script in (PROBE, "import asyncio_alt"):
+        for script in (PROBE, "import asyncio_alt")[: 1 if self._bare else 2]:
             result = self.run(script)
             if not result.ok:
                 self.stop()
-                said = result.err.strip().splitlines() or ["it says nothing"]
-                raise Problem(f"the board on {self.port}: {escaped(said[-1])}")
+                said = escaped((result.err.strip().splitlines() or ["it says nothing"])[-1])
+                more = "; asyncio-alt install puts it there" if "no module" in said else ""
+                raise Problem(f"the board on {self.port}: {said}{more}")
             self.features = self.features or frozenset(result.out.split())
 
     def run(self, source, timeout=60, told=None):
         begin = time.monotonic()
         out = err = b""
         try:
-            self._board.enter_raw_repl(soft_reset=not self.resume, timeout_overall=_RESTART)
+            with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not expect
+                self._board.enter_raw_repl(not self.resume, timeout_overall=_RESTART)
             self._board.exec_raw_no_follow(source)
             end = time.monotonic() + timeout
             out = self._read(end, told and Lines(told))
@@ -69,7 +77,7 @@ class Device(Target):
         return Result(out, err, ok, time.monotonic() - begin, timed_out)
 
     def stop(self):
-        with contextlib.suppress(OSError, TransportError, termios.error):  # the board may be gone
+        with contextlib.suppress(OSError, TransportError, _TerminalError):  # the board may be gone
             self._board.close()
 
     def _read(self, end, told=None):
@@ -88,3 +96,15 @@ class Device(Target):
         if told:
             told.end()
         return bytes(data)
+
+
+def connected() -> str:
+    """Return the port of the one board that is connected by USB."""
+    ports = [port.device for port in list_ports.comports() if port.vid is not None]
+    if len(ports) == 1:
+        return ports[0]
+    found = f"{len(ports)} boards are connected: {escaped(', '.join(sorted(ports)))}"
+    raise Problem(
+        f"{found if ports else 'no board is connected by USB'}; name a port, or unix for "
+        "MicroPython's unix port"
+    )
