@@ -16,7 +16,7 @@ _files = sorted(
     os.path.relpath(os.path.join(folder, name), "asyncio_alt")
     for folder, _, names in os.walk("asyncio_alt")
     for name in names
-    if name.endswith(".py") and name != "shm.py" and folder != "asyncio_alt/pc"  # for CPython
+    if name.endswith(".py") and name != "shm.py" and not folder.startswith("asyncio_alt/pc")
     if options.task_py or name != "task.py"
 )
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from rich.table import Table
 
 from asyncio_alt.pc import arguments, screen
+from asyncio_alt.pc.mpy import compiled
 from tools import Problem
 from tools.bootstrap import ROOT
-from tools.build.mpy import compiled, modules
+from tools.build.mpy import modules
 from tools.build.source import tree
 from tools.targets.unix import Unix
 

@@ -13,6 +13,9 @@ from asyncio_alt.pc import Problem, commands, ending
 
 # As the lists of all commands: a name, its module, what it does.
 COMMANDS = {
+    "install": ("asyncio_alt.pc.install", "put asyncio_alt on a board, and check it there"),
+    "doctor": ("asyncio_alt.pc.doctor", "what a board is, and what asyncio_alt can do there"),
+    "bench": ("asyncio_alt.pc.bench", "measure it on a board, beside stock asyncio"),
     "topics": ("asyncio_alt.pc.topics", "watch the topics of a board or an MQTT broker, publish"),
     "trace": ("asyncio_alt.pc.trace", "record what the tasks of a board do, and draw it"),
     "top": ("asyncio_alt.pc.top", "watch the tasks of a board while they run"),

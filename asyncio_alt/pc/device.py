@@ -7,7 +7,7 @@ import contextlib
 import io
 import time
 
-from mpremote.transport import TransportError
+from mpremote.transport import TransportError, TransportExecError
 from mpremote.transport_serial import SerialTransport
 from serial.tools import list_ports
 
@@ -61,8 +61,7 @@ class Device(Target):
         begin = time.monotonic()
         out = err = b""
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not expect
-                self._board.enter_raw_repl(not self.resume, timeout_overall=_RESTART)
+            self._enter(not self.resume)
             self._board.exec_raw_no_follow(source)
             end = time.monotonic() + timeout
             out = self._read(end, told and Lines(told))
@@ -75,6 +74,23 @@ class Device(Target):
         out, err = (text.replace("\r\n", "\n") for text in (out, err))
         ok = not err and not timed_out
         return Result(out, err, ok, time.monotonic() - begin, timed_out)
+
+    @contextlib.contextmanager
+    def files(self):
+        """Yield mpremote's transport, to read and write the board's files. Raises Problem if the
+        board does not do what is asked for."""
+        try:
+            self._enter(False)
+            yield self._board
+        except TransportExecError as error:
+            said = error.error_output.strip().splitlines() or ["it says nothing"]
+            raise Problem(f"the board on {self.port}: {escaped(said[-1])}") from None
+        except (TransportError, OSError, _TerminalError) as error:
+            raise Problem(f"the board on {self.port}: {escaped(error)}") from None
+
+    def _enter(self, reset):
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not expect
+            self._board.enter_raw_repl(reset, timeout_overall=_RESTART)
 
     def stop(self):
         with contextlib.suppress(OSError, TransportError, _TerminalError):  # the board may be gone

@@ -1,9 +1,14 @@
 """Fixtures for several test files: a broker, emulated boards."""
 
+import re
+import shutil
+
 import pytest
 
 from tools import Unavailable, targets
+from tools.build import firmware
 from tools.mosquitto import Mosquitto
+from tools.targets.child import running
 
 
 @pytest.fixture
@@ -34,3 +39,20 @@ def started(name, **options):
         pytest.skip(str(reason))
     yield target
     target.stop()
+
+
+@pytest.fixture
+def board():
+    """Return the process of an emulated board with the firmware of ports/qemu, and its port."""
+    qemu = shutil.which("qemu-system-arm")
+    if not qemu:
+        pytest.skip("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
+    try:
+        image = firmware.build("qemu")
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    command = [qemu, "-machine", "mps2-an385", "-kernel", image, "-display", "none"]
+    command += ["-monitor", "none", "-serial", "pty", "-semihosting", "-icount", "shift=3"]
+    with running(command) as process:
+        said = process.stdout.readline().decode()
+        yield process, re.search(r"/dev/\S+", said)[0]

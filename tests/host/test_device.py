@@ -1,16 +1,13 @@
 """The target device=PORT, with the firmware of ports/qemu as the board."""
 
-import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from asyncio_alt import pc
-from tools import Problem, Unavailable, targets
+from tools import Problem, targets
 from tools.bootstrap import ROOT
-from tools.build import firmware
 from tools.targets.child import running
 
 
@@ -18,23 +15,6 @@ from tools.targets.child import running
 def port(board):
     """Return the port of a board."""
     return board[1]
-
-
-@pytest.fixture
-def board():
-    """Return a board's process and its port."""
-    qemu = shutil.which("qemu-system-arm")
-    if not qemu:
-        pytest.skip("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
-    try:
-        image = firmware.build("qemu")
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    command = [qemu, "-machine", "mps2-an385", "-kernel", image, "-display", "none"]
-    command += ["-monitor", "none", "-serial", "pty", "-semihosting", "-icount", "shift=3"]
-    with running(command) as process:
-        said = process.stdout.readline().decode()
-        yield process, re.search(r"/dev/\S+", said)[0]
 
 
 def test_scripts_run_and_fail_and_hang(port):

@@ -1,26 +1,8 @@
 """The measurements beside stock asyncio on each target, and the limits that are required."""
 
-import dataclasses
-
-from asyncio_alt.pc.figures import PACKAGES, PEER, Figure, p99, worst
+from asyncio_alt.pc.bench import Experiment
+from asyncio_alt.pc.figures import Figure, p99, worst
 from tools.targets.child import free_port
-
-
-@dataclasses.dataclass(frozen=True)
-class Experiment:
-    """A script of tools/bench/scripts, and its figures."""
-
-    script: str
-    figures: tuple
-    args: dict = dataclasses.field(default_factory=dict)
-    ours: dict = dataclasses.field(default_factory=dict)  # arguments that stock does not know
-    pair: bool = False  # two processes run it at once, one with role="send", one "receive"
-    peer: bool = False  # with peterhinch's design too
-
-    @property
-    def packages(self):
-        return {**PACKAGES, PEER: PEER} if self.peer else PACKAGES
-
 
 _US, _MS, _BYTES = "µs", "ms", "bytes"
 _BUSY = {"busy": 10, "repeats": 4}  # events in each of the repeats

@@ -1,13 +1,13 @@
-"""Runs the scripts of tools/bench/scripts on a target."""
+"""Runs the scripts of tools/bench/scripts, and those of asyncio_alt/pc/scripts, on a target."""
 
 import json
 import platform
 import re
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from asyncio_alt.pc.figures import PACKAGES, PEER, judged
+from asyncio_alt.pc import bench
+from asyncio_alt.pc.figures import PEER
 from tools import Problem
 from tools.targets.child import free_port
 
@@ -15,29 +15,13 @@ SCRIPTS = Path(__file__).with_name("scripts")
 
 
 def measure(target, experiments, repeats, tell=lambda text: None) -> list[dict]:
-    """Run the experiments on a started target; return their figures, as they go into the JSON.
-
-    tell: called with the name of the next script and its package, before each script
-    """
-    samples = defaultdict(list)  # (experiment, side, key) to the values of all repeats
-    for _ in range(repeats):
-        for i, experiment in enumerate(experiments):
-            for side, package in experiment.packages.items():
-                tell(f"{experiment.script}, {package}")
-                more = experiment.ours if side == "ours" else {}
-                how = run_pair if experiment.pair else run
-                result = how(target, experiment.script, package, **experiment.args, **more)
-                for key, values in result.items():
-                    samples[i, side, key] += values if isinstance(values, list) else [values]
-    return [
-        judged(figure, *(_of(figure, samples[i, side, figure.key]) for side in (*PACKAGES, PEER)))
-        for i, experiment in enumerate(experiments)
-        for figure in experiment.figures
-    ]
+    """As asyncio_alt.pc.bench.measure(), with the scripts of the tools."""
+    return bench.measure(target, experiments, repeats, tell, _run)
 
 
-def _of(figure, samples):
-    return figure.of(samples) if samples else None
+def _run(target, experiment, package, args):
+    how = run_pair if experiment.pair else run
+    return how(target, experiment.script, package, **args)
 
 
 def run(target, script, package, **args) -> dict:
@@ -55,8 +39,9 @@ def run(target, script, package, **args) -> dict:
 
 
 def script_text(script, package) -> str:
-    """Return a script of tools/bench/scripts, with code that makes the package if it is PEER."""
-    text, peer = ((SCRIPTS / f"{name}.py").read_text() for name in (script, PEER))
+    """Return a script, with code that makes the package if it is PEER."""
+    folder = SCRIPTS if (SCRIPTS / f"{script}.py").exists() else bench.SCRIPTS
+    text, peer = (folder / f"{script}.py").read_text(), (SCRIPTS / f"{PEER}.py").read_text()
     return f"{text}\nexec({peer!r}, {{}})\n" if package == PEER else text
 
 

@@ -17,15 +17,12 @@ from collections import defaultdict
 from pathlib import Path
 
 from asyncio_alt.pc import arguments
+from asyncio_alt.pc.mpy import compiled
+from asyncio_alt.pc.parts import NEEDS
 from tools import Problem
 from tools.bootstrap import ROOT
-from tools.build.mpy import compiled
 
 _NAME = "asyncio_alt"
-_NEEDS = {  # packages that a part needs beside asyncio_alt
-    "link": (f"{_NAME}-protocol", f"{_NAME}-pubsub"),
-    "mqtt": (f"{_NAME}-pubsub",),
-}
 
 
 def add_arguments(parser):
@@ -48,7 +45,8 @@ def write(folder: Path) -> tuple[str, list[str]]:
     sys.implementation._mpy & 0xFF.
     """
     for part in sorted((ROOT / _NAME).glob("*.json")):
-        deps = [[name, "latest"] for name in (_NAME, *_NEEDS.get(part.stem, ()))]
+        needs = [f"{_NAME}-{name}" for name in NEEDS.get(part.stem, ())]
+        deps = [[name, "latest"] for name in (_NAME, *needs)]
         _write_package(folder, f"{_NAME}-{part.stem}", part, deps)
     return _write_package(folder, _NAME, ROOT / "package.json", [])
 
