@@ -25,6 +25,7 @@ TOOLS = {
     "trace": ("tools.trace", "record what a script's tasks do, and draw it"),
     "top": ("tools.top", "watch a script's tasks while it runs"),
     "upstream": ("tools.upstream", "run MicroPython's own asyncio tests against it"),
+    "boards": ("tools.boards", "write the page of figures that users have measured on boards"),
     "api": ("tools.api", "write the API page, from the docstrings"),
     "firmware": ("tools.build.firmware", "build firmware with it frozen in"),
     "mip-index": (

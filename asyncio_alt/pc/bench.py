@@ -148,7 +148,7 @@ def table(report) -> list[str]:
     """Return the lines of a report's table, and of what it is of, as Markdown."""
     speed = f" at {report['mhz']} MHz" if report["mhz"] else ""
     return [
-        f"| {report['board']} | stock | asyncio_alt | ratio |",
+        f"| {report['board'].replace('|', '/')} | stock | asyncio_alt | ratio |",
         "| --- | ---: | ---: | ---: |",
         *(f"| {' | '.join([figure['name'], *shown(figure)])} |" for figure in report["figures"]),
         "",

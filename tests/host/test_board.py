@@ -1,6 +1,8 @@
 """The commands for a board: install, doctor and bench; on MicroPython's unix port, and on emulated
 boards."""
 
+import argparse
+import contextlib
 import json
 import os
 import re
@@ -9,9 +11,10 @@ import sys
 
 import pytest
 
-from asyncio_alt.pc import Problem, parts, targets
+from asyncio_alt.pc import Problem, bench, parts, targets
 from asyncio_alt.pc.ask import ask
 from tests.host.conftest import started
+from tools import boards
 from tools.bootstrap import ROOT
 from tools.targets.unix import micropython
 
@@ -157,12 +160,19 @@ def test_doctor_of_a_pico(pico):
     assert re.search("power mode sleeps: 2[0-9][0-9] of 300 ms", said), said
 
 
-def test_bench_of_a_pico(pico, tmp_path):
-    done = command("bench", pico, "--name", "a Pico", "-o", tmp_path / "pico.json")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("| a Pico | stock | asyncio_alt | ratio |\n")
-    report = json.loads((tmp_path / "pico.json").read_text())
-    assert report["board"] == "a Pico" and report["installed"] == "mpy files"
+def test_bench_of_a_pico(request, tmp_path, monkeypatch, capsys):
+    if request.config.getoption("--target") not in ("rp2", "all"):
+        pytest.skip("with --target rp2 or all only")
+    # Without a port, so that the emulator skips the time in which nothing happens.
+    pico = request.getfixturevalue("rp2")
+    monkeypatch.setattr(targets, "get", lambda port: contextlib.nullcontext(pico))
+    file = tmp_path / "pico.json"
+    args = argparse.Namespace(port="unix", name="a Pico", file=file)
+    assert bench.main(args) == 0
+    assert capsys.readouterr().out.startswith("| a Pico | stock | asyncio_alt | ratio |\n")
+    report = json.loads(file.read_text())
+    assert report["board"] == "a Pico" and report["installed"] == "in the firmware"
+    assert report["machine"] == "Raspberry Pi Pico with RP2040" and report["mhz"] == 125
     figures = {figure["name"]: figure for figure in report["figures"]}
     assert figures["Pass while 30 flags are waited for"]["ratio"] < 0.5
     assert figures["Flag set to resumed task, ten busy tasks"]["ratio"] < 0.5
@@ -181,3 +191,18 @@ def test_firmware_that_has_it_is_left_alone(board):
     done = command("install", port)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "in its firmware" in done.stderr
+
+
+# The page of boards
+
+
+def test_the_page_has_the_files_of_the_boards():
+    assert boards.page() == boards.PAGE.read_text("utf-8"), "python3 -m tools boards"
+
+
+def test_a_file_of_something_else_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(boards, "FOLDER", tmp_path)
+    for text in ("{", "[]", "{}", '{"board": 1}'):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(Problem, match=r"x\.json: it is no file of asyncio-alt bench"):
+            boards.page()

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
 import venv
 
@@ -15,13 +16,17 @@ import pytest
 
 from tools import targets
 from tools.bootstrap import ROOT, VENV
+from tools.build.source import cache
 from tools.targets.child import running
 
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "ports").glob("*/*.md")]
-_COMMAND = r"(?:python3 -m tools|mpremote|pip install)\b"
+_COMMAND = r"(?:python3 -m tools|asyncio-alt|mpremote|pip install)\b"
 
 # What takes seconds, and so runs each time.
-QUICK = r'python3 -m tools($| (api|mip-index|bench power "|size|top |topics|trace).*)'
+QUICK = (
+    r'python3 -m tools($| (api|boards|mip-index|bench power "|size|top |topics|trace).*)'
+    r"|asyncio-alt .*(unix|FOLDER)"
+)
 # What the tests of mip run, with a server in GitHub's place.
 ELSEWHERE = r"mpremote mip install (--index|github:)"
 
@@ -43,12 +48,18 @@ asyncio_alt.trace.start()
 {SCRIPT}
 """
 PORT = "/dev/ttyACM0"
+# What is for the board that is connected by USB, and how its port is named to each.
+CONNECTED = {
+    "(install|doctor|bench)(?!.* unix| /dev| .*benchmarks)": f" {PORT}",
+    "(trace|top)(?!.*--target)": f" --target {PORT}",
+}
 # Placeholders, and an example for each.
 STATS = re.search(r"{'asleep_ms.*}", (ROOT / "docs" / "power.md").read_text("utf-8"))[0]
 EXAMPLES = (
     ("{'asleep_ms': 59996, ...}", STATS),
     ("{...}", STATS),
     ("mip-index DIR", "mip-index index"),
+    ("install FOLDER", "install benchmarks"),
 )
 
 # Commands with another exit code than 0: a list of the tools, a measurement that misses a limit.
@@ -82,6 +93,7 @@ def place(tmp_path_factory):
     paths = [own / "bin", VENV / "bin", os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(map(str, paths))}
     environment |= {"no_proxy": "127.0.0.1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment |= {"HOME": str(copy.parent), "XDG_CACHE_HOME": str(cache().parent)}
     environment.pop("COMMANDS", None)
     return copy, environment
 
@@ -118,6 +130,9 @@ def test_command_works_as_written(command, place, request):
     for stands, example in EXAMPLES:
         command = command.replace(stands, example)
     command = command.replace("mpremote", f"mpremote connect {PORT}")
+    for pattern, option in CONNECTED.items():
+        command = re.sub(f"^(asyncio-alt {pattern}.*)$", rf"\1{option}", command)
+    command = command.replace("asyncio-alt", f"{sys.executable} -m asyncio_alt.pc")
     if PORT in command:
         command = command.replace(PORT, request.getfixturevalue("board"))
     if "mqtt://HOST" in command:
