@@ -5,6 +5,7 @@ The board runs the package that is installed on it, not the files of this PC.
 
 import contextlib
 import io
+import struct
 import time
 
 from mpremote.transport import TransportError, TransportExecError
@@ -21,6 +22,10 @@ except ImportError:  # on Windows, where none of this has been tried
     _TerminalError = OSError
 
 _RESTART = 30  # seconds that a soft reset may take
+_FILES = 1200  # seconds that the files of the package may take
+_ANSWER = 10  # seconds that a board may take to read or to answer
+# What mpremote raises if a board does not answer, or answers something else.
+_FAILURES = TransportError, OSError, _TerminalError, struct.error, ValueError, SyntaxError
 
 
 class Device(Target):
@@ -41,7 +46,8 @@ class Device(Target):
 
     def start(self):
         try:
-            self._board = SerialTransport(self.port)
+            self._board = SerialTransport(self.port, timeout=_ANSWER)
+            self._board.serial.write_timeout = _ANSWER
         except (TransportError, OSError) as error:
             raise Problem(f"{self.port}: {escaped(error)}") from None
         except Exception as error:  # of pyserial and termios, for an invalid serial port
@@ -61,13 +67,14 @@ class Device(Target):
         begin = time.monotonic()
         out = err = b""
         try:
-            self._enter(not self.resume)
-            self._board.exec_raw_no_follow(source)
+            with self._in_time(3 * _RESTART):
+                self._enter(not self.resume)
+                self._board.exec_raw_no_follow(source)
             end = time.monotonic() + timeout
             out = self._read(end, told and Lines(told))
             err = self._read(end)
             timed_out = not err.endswith(b"\4")
-        except (TransportError, OSError) as error:
+        except _FAILURES as error:
             err = f"the board on {self.port} does not answer: {error}\n\4".encode()
             timed_out = False
         out, err = (text.removesuffix(b"\4").decode(errors="replace") for text in (out, err))
@@ -80,13 +87,32 @@ class Device(Target):
         """Yield mpremote's transport, to read and write the board's files. Raises Problem if the
         board does not do what is asked for."""
         try:
-            self._enter(False)
-            yield self._board
+            with self._in_time(_FILES):
+                self._enter(False)
+                yield self._board
         except TransportExecError as error:
             said = error.error_output.strip().splitlines() or ["it says nothing"]
             raise Problem(f"the board on {self.port}: {escaped(said[-1])}") from None
-        except (TransportError, OSError, _TerminalError) as error:
+        except _FAILURES as error:
             raise Problem(f"the board on {self.port}: {escaped(error)}") from None
+
+    @contextlib.contextmanager
+    def _in_time(self, seconds):
+        # mpremote reads on as long as a board sends, as one that starts again and again does.
+        end = time.monotonic() + seconds
+        port = self._board.serial
+        read = port.read
+
+        def read_in_time(size=1):
+            if time.monotonic() > end:
+                raise TransportError("it sends on and on")
+            return read(size)
+
+        port.read = read_in_time
+        try:
+            yield
+        finally:
+            port.read = read
 
     def _enter(self, reset):
         with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not expect

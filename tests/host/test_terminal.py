@@ -12,13 +12,17 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
+import tty
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from asyncio_alt import pc
-from tools import Unavailable, WrongArgument, __main__, targets
+from asyncio_alt.pc import __main__ as command
+from asyncio_alt.pc.__main__ import COMMANDS
+from tools import Problem, Unavailable, WrongArgument, __main__, targets
 from tools.__main__ import TOOLS
 from tools.bench import TOOLS as BENCH
 from tools.bootstrap import ROOT
@@ -28,6 +32,7 @@ from tools.targets.unix import micropython
 
 _LIMIT = 240  # seconds that anything here may take
 _TOOL = [sys.executable, "-m", "tools"]
+_COMMAND = [sys.executable, "-m", "asyncio_alt.pc"]
 _SHOW_CURSOR = b"\x1b[?25h"
 
 _BOARD = r"""
@@ -113,6 +118,12 @@ def script(tmp_path):
     return path
 
 
+def line(args):
+    """Return the command line of a tool, or, with asyncio-alt ahead, of a command of that."""
+    first, *rest = map(str, args)
+    return [*_COMMAND, *rest] if first == "asyncio-alt" else [*_TOOL, first, *rest]
+
+
 class Terminal:
     """A pseudo-terminal in which one command runs, as the job in its foreground."""
 
@@ -125,7 +136,7 @@ class Terminal:
         for name in "COLUMNS", "LINES", "NO_COLOR":
             environment.pop(name, None)
         self.process = subprocess.Popen(
-            [*_TOOL, *map(str, args)],
+            line(args),
             stdin=self._child,
             stdout=self._child,
             stderr=self._child,
@@ -181,7 +192,7 @@ def harmless(text):
 
 
 def tool(*args, **options):
-    command = [*_TOOL, *map(str, args)]
+    command = line(args)
     options = {"cwd": ROOT, "stdin": subprocess.DEVNULL, "timeout": _LIMIT, **options}
     return subprocess.run(command, capture_output=True, **options)
 
@@ -228,16 +239,72 @@ def test_a_terminal_is_resized(where):
         harmless(terminal.text)
 
 
-@pytest.mark.parametrize("command", ["topics WHERE", "top SCRIPT", "trace SCRIPT"])
-def test_ctrl_c_ends_a_command_with_130(command, where, tmp_path):
+@pytest.mark.parametrize(
+    "words, mark",
+    [
+        ("topics WHERE", b"messages"),
+        ("top SCRIPT", b"owned"),
+        ("trace SCRIPT", b"owned"),
+        ("asyncio-alt bench unix", b"passes"),
+    ],
+)
+def test_ctrl_c_ends_a_command_with_130(words, mark, where, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("range(10)", "range(10**6)"))
-    args = [{"WHERE": where, "SCRIPT": script}.get(word, word) for word in command.split()]
-    with Terminal(args) as terminal:
-        terminal.read_until(b"messages" if "topics" in command else b"owned")
+    stands = {"WHERE": where, "SCRIPT": script}
+    with Terminal([stands.get(word, word) for word in words.split()]) as terminal:
+        terminal.read_until(mark)
         os.write(terminal.main, b"\x03")
         assert terminal.end() == 130
         harmless(terminal.text.replace(b"^C", b""))
+
+
+@pytest.mark.parametrize("name", ["install", "doctor", "bench", "trace --target"])
+def test_ctrl_c_ends_what_waits_for_a_silent_board_with_130(name):
+    main, child = pty.openpty()
+    tty.setraw(child)
+    try:
+        with Terminal(["asyncio-alt", *name.split(), os.ttyname(child)]) as terminal:
+            while b"\x01" not in os.read(main, 1000):
+                pass
+            os.write(terminal.main, b"\x03")
+            assert terminal.end() == 130
+            assert harmless(terminal.text.replace(b"^C", b"")).strip() == ""
+    finally:
+        os.close(main)
+        os.close(child)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\x1b[2J\r\nraw REPL; CTRL-B to exit\r\n>",
+        b"\r\nraw REPL; CTRL-B to exit\r\n>soft reboot\r\nraw REPL; CTRL-B to exit\r\n>\x04",
+    ],
+)
+def test_a_board_that_is_silent_or_lies_is_said_so_in_one_line(answer, monkeypatch):
+    monkeypatch.setattr("asyncio_alt.pc.device._RESTART", 0.3)
+    monkeypatch.setattr("asyncio_alt.pc.device._ANSWER", 0.1)
+    main, child = pty.openpty()
+    tty.setraw(child)
+    over = threading.Event()
+
+    def lie():
+        while not over.wait(0.01):
+            os.write(main, answer)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lie)
+        try:
+            with pytest.raises(Problem) as problem:
+                command.main(["install", os.ttyname(child)])
+        finally:
+            over.set()
+    said = str(problem.value)
+    assert os.ttyname(child) in said and said.isprintable()
+    os.close(main)
+    os.close(child)
 
 
 # Each tool, with its shortest run; OUT is a folder of the test's own.
@@ -262,12 +329,20 @@ _RUNS = {
     "topics": "WHERE --seconds 0.5",
     "mip-index": "OUT/index",
     "release": "--no-firmware -o OUT/dist",
+    "boards": "",
+    "asyncio-alt install": "OUT",
+    "asyncio-alt doctor": "unix",
+    "asyncio-alt bench": "unix -o OUT/bench.json",
+    "asyncio-alt topics": "WHERE --seconds 0.5",
+    "asyncio-alt trace": "SCRIPT --target unix -o OUT",
+    "asyncio-alt top": "SCRIPT --target unix --period 0.05",
 }
 _MEASURES = {"demo", *(f"bench {name}" for name in BENCH)} - {"bench power", "bench report"}
 # With --target all only.
-_SLOW = {*_MEASURES, "firmware"} - {"bench stock", "bench pubsub"}
+_SLOW = {*_MEASURES, "firmware", "asyncio-alt bench"} - {"bench stock", "bench pubsub"}
 _STATS = "{'asleep_ms': 900, 'awake_ms': 100, 'sleeps': 5}"
-_QUICK = {"bench power", "api", "topics"}  # not in a narrow terminal only
+# Not in a narrow terminal only.
+_QUICK = {"bench power", "api", "topics", "asyncio-alt install", "asyncio-alt doctor"}
 
 
 @pytest.mark.parametrize("name", _RUNS)
@@ -304,7 +379,7 @@ def test_each_tool_in_a_terminal_a_pipe_and_a_file(name, request, tmp_path):
     def to_file():
         with open(tmp_path / "said", "w+b") as said:
             said_to = dict.fromkeys(("stdin", "stdout", "stderr"), said)
-            command = [*_TOOL, *args("file")]
+            command = line(args("file"))
             code = subprocess.run(command, cwd=ROOT, timeout=_LIMIT, **said_to).returncode
             said.seek(0)
             check(code, said.read())
@@ -321,7 +396,9 @@ def test_each_tool_in_a_terminal_a_pipe_and_a_file(name, request, tmp_path):
 
 
 def test_each_tool_is_run_here():
-    assert {*_RUNS} == {*TOOLS, *(f"bench {name}" for name in BENCH)} - {"bench"}
+    bench = {f"bench {name}" for name in BENCH}
+    own = {f"asyncio-alt {name}" for name in COMMANDS}
+    assert {*_RUNS} == {*TOOLS, *bench, *own} - {"bench"}
 
 
 def test_a_tool_runs_with_nothing_open():
@@ -636,17 +713,29 @@ def test_garbage_on_a_serial_line_is_said_in_one_line():
         "upstream no_such_test",
         "release --tag v9.8.7",
         "release --tag=",
+        "asyncio-alt install --parts pubsub,x",
+        "asyncio-alt install socket://h:65536",
+        "asyncio-alt install a b",
+        "asyncio-alt doctor socket://h:0",
+        "asyncio-alt doctor --x",
+        "asyncio-alt bench unix -o /nonexistent/x",
+        "asyncio-alt bench socket://h:x",
+        "asyncio-alt trace --target socket://h:99999",
+        "asyncio-alt x",
     ],
 )
 def test_wrong_argument_is_said_in_one_line_that_names_it(args, tmp_path, capsys):
     (tmp_path / "latin.py").write_bytes(b"x = '\xff'\n")
     args = args.replace("LATIN", str(tmp_path / "latin.py")).split()
     with pytest.raises(WrongArgument) as wrong:
-        __main__.main(args)
+        if args[0] == "asyncio-alt":
+            command.main(args[1:])
+        else:
+            __main__.main(args)
     said = str(wrong.value)
     assert "\n" not in said and capsys.readouterr() == ("", ""), said
     options = [word.partition("=")[0] for word in args if re.match("-[a-z-]", word)]
-    names = options[-1:] or ["WHERE", "SCRIPT", "DIR", "STATS", "NAME"]
+    names = options[-1:] or ["WHERE", "SCRIPT", "DIR", "STATS", "NAME", "PORT", "arguments"]
     assert any(name in said for name in names), said
     if "--repeats" in args or "--rounds" in args or "--messages" in args:
         assert re.search("from [0-9]+ to [0-9]+", said), said
