@@ -7,6 +7,9 @@ Tests on the unix port run first, two at once, as they sleep most of their time.
 own (tests/host) may measure time: they run one after the other. Emulated tests have simulated
 time: they run meanwhile, as many at once as there are processors and with the least priority, and
 are reported at the end.
+
+With --quick no test measures: those on the unix port run beside those of the PC's own. With
+--target all and without --long each test runs on one of QEMU's chips.
 """
 
 import ast
@@ -14,6 +17,7 @@ import os
 import re
 import signal
 import threading
+import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +25,7 @@ from typing import NamedTuple
 import pytest
 
 from tools import Problem, Unavailable, targets
-from tools.targets import child
+from tools.targets import child, qemu
 
 _ROOT = Path(__file__).resolve().parent.parent
 _HARNESS = (Path(__file__).parent / "device" / "harness.py").read_text()
@@ -30,7 +34,9 @@ _PASSED = "-- passed --"  # harness.py prints it last
 _TIMEOUT = 20  # seconds for one test on a target of slowness 1
 _RUNNING = pytest.StashKey()
 
-_EMULATED = ("qemu", "rp2")
+# Files of tests/host that --quick leaves out: they build firmware, run emulators, or measure.
+_SLOW = """bench commands device devices emulators end_to_end every_step figures firmware libraries
+mip power pubsub release shm soak system_calls terminal trace types upstream""".split()
 
 
 class Variant(NamedTuple):
@@ -54,11 +60,14 @@ _VARIANTS = {
         "unix-py": Variant(head=targets.HIDE_C_TASKS, core=True),
         "unix-power": Variant(head=_POWER),
     },
-    "qemu": {
-        "qemu": Variant(),
-        "qemu-py": Variant({"c_tasks": False}, core=True),
-        "qemu-64k": Variant({"heap": 65536}, core=True),
-        "qemu-power": Variant(head=_POWER),
+    **{
+        chip: {
+            chip: Variant(),
+            f"{chip}-py": Variant({"c_tasks": False}, core=True),
+            f"{chip}-64k": Variant({"heap": 65536}, core=True),
+            f"{chip}-power": Variant(head=_POWER),
+        }
+        for chip in qemu.NAMES
     },
     "rp2": {
         "rp2": Variant(),
@@ -82,6 +91,16 @@ def pytest_addoption(parser):
         help="device tests run with asyncio_alt/task.py only (default: also with tasks in C)",
     )
     group.addoption(
+        "--quick",
+        action="store_true",
+        help="leave out the slow tests of the PC's own, and variants with power mode",
+    )
+    group.addoption(
+        "--long",
+        action="store_true",
+        help="also run tests that take very long; with --target all, each on all of QEMU's chips",
+    )
+    group.addoption(
         "--mqtt-as",
         metavar="DIR",
         help="the folder that has mqtt_as in it, to be tested too",
@@ -89,6 +108,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes very long, and runs with --long only")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As of a background job: the commands under test would ignore Ctrl-C, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,8 +119,17 @@ def pytest_unconfigure(config):
     config.stash[_RUNNING].stop()
 
 
-def pytest_collection_modifyitems(items):
-    items.sort(key=_emulated)
+def pytest_ignore_collect(collection_path, config):
+    name = collection_path.stem.removeprefix("test_")
+    if config.option.quick and collection_path.parent.name == "host" and name in _SLOW:
+        return True
+
+
+def pytest_collection_modifyitems(items, config):
+    for item in items:
+        if item.get_closest_marker("long") and not config.option.long:
+            item.add_marker(pytest.mark.skip("with --long only"))
+    items.sort(key=_meanwhile if config.option.quick else _emulated)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -111,8 +140,12 @@ def pytest_runtestloop(session):
         )
 
 
+def _meanwhile(item):
+    return isinstance(item, DeviceTest)
+
+
 def _emulated(item):
-    return isinstance(item, DeviceTest) and item.target[0] in _EMULATED
+    return isinstance(item, DeviceTest) and item.target[0] in targets.NAMES[1:]
 
 
 def pytest_pycollect_makemodule(module_path, parent):
@@ -190,7 +223,7 @@ class DeviceFile(pytest.File):
         tests = [n for n in tree.body if isinstance(n, functions) and n.name.startswith("test_")]
         for node in tests:
             others = [other for other in tests if other is not node]
-            for target, name, variant in _variants(self.config, self.path.stem):
+            for target, name, variant in _variants(self.config, self.path.stem, node):
                 yield DeviceTest.from_parent(
                     self,
                     name=f"{node.name}[{name}]",
@@ -274,19 +307,34 @@ class DeviceFailure(Exception):
     """A device test failed; the arguments are a text with more information, and the Result."""
 
 
-def _variants(config, file):
-    """Yield (target, name, Variant) for a file, as --target and --task-py ask."""
+def _variants(config, file, test):
+    """Yield (target, name, Variant) for a test of a file, as the options ask."""
     wanted = config.getoption("--target")
     target, _, port = wanted.partition("=")
     if port:
         yield target, target, Variant({"port": port})
         return
     core = file.removeprefix("test_") in _CORE
+    everywhere = wanted == "all" and not config.getoption("--long")
+    chip = _chip(file, test) if everywhere else None
     for target in targets.NAMES if wanted == "all" else [wanted]:
         for name, variant in _VARIANTS[target].items():
             wanted_too = name.endswith("-py") or not config.getoption("--task-py")
+            if config.getoption("--quick") and variant.head == _POWER:
+                continue
+            if chip and target in qemu.NAMES:
+                # More builds of a chip would take longer than their tests.
+                if target != (qemu.NAMES[0] if variant.options else chip):
+                    continue
             if wanted_too and (core or not variant.core):
                 yield target, name, variant
+
+
+def _chip(file, test):
+    """Return the one of QEMU's chips that a test runs on, of those that have what it needs."""
+    needs = _needs(test)
+    chips = [chip for chip in qemu.NAMES if needs <= targets.get(chip).features] or qemu.NAMES
+    return chips[zlib.crc32(f"{file}.{test.name}".encode()) % len(chips)]
 
 
 def _needs(node):

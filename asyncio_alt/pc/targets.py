@@ -21,6 +21,7 @@ def has(module, name=None, sub=None):
     return obj is not None
 for feature, have in (
     ("c-tasks", has("_asyncio")),
+    ("fpu", getattr(sys.implementation, "_mpy", 0) >> 10 & 15 in (7, 8)),  # armv7emsp, -dp
     ("files", True),
     ("hwirq", has("hwirq")),
     ("lightsleep", has("machine", "lightsleep")),

@@ -187,7 +187,6 @@ async def test_flags_set_by_an_interrupt_within_an_interrupt():
     # The timer's interrupts, every 300 us, go ahead of those of another line. A task raises that
     # line, and its handler takes longer than 300 us.
     import hwirq
-    from machine import mem8
 
     def slow(_):
         nonlocal inside, n_slow
@@ -218,7 +217,7 @@ async def test_flags_set_by_an_interrupt_within_an_interrupt():
         create_task(task(i))
     hwirq.irq(1, slow, hard=True)
     stop = start(300, fast)
-    mem8[0xE000E400 + hwirq.TIMER] = 0x60  # its priority; that of other lines is 0x80
+    hwirq.priority(hwirq.TIMER, 0x60)  # that of other lines is 0x80
     for _ in range(300):
         hwirq.pend(1)
         await sleep_ms(1)

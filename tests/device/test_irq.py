@@ -2,6 +2,7 @@
 
 import gc
 import time
+from array import array
 
 import asyncio_alt as asyncio
 from asyncio_alt import Event, Interrupt, Lock, Queue, ThreadSafeFlag, create_task, sleep_ms
@@ -680,8 +681,6 @@ async def test_scheduled_callback_runs_the_body():
 
 @needs("hwirq")
 async def test_interrupt_of_another_priority_within_a_body():
-    from machine import mem8
-
     async def slow():
         nonlocal n_slow
         while True:
@@ -706,7 +705,7 @@ async def test_interrupt_of_another_priority_within_a_body():
     interrupts = [Interrupt(), Interrupt()]
     for i in (0, 1):
         hwirq.irq(1 + i, interrupts[i], hard=True)
-    mem8[0xE000E400 + 2] = 0x60  # the others' priority is 0x80
+    hwirq.priority(2, 0x60)  # the others' is 0x80
     tasks = [await opened(slow()), await opened(fast()), create_task(sleeper())]
     for i in range(50):
         time.sleep_us(20 * i)  # at any time within a ms
@@ -719,6 +718,58 @@ async def test_interrupt_of_another_priority_within_a_body():
     for t in tasks:
         assert not t.done()
         t.cancel()
+
+
+FPU = """
+@micropython.asm_thumb
+def load(r0):
+{0}
+    mov(r0, 0)
+
+@micropython.asm_thumb
+def hold(r0, r1):
+{0}
+    label(LOOP)
+    sub(r1, r1, 1)
+    bne(LOOP)
+{1}
+    mov(r0, 0)
+"""
+
+
+@needs("hwirq", "fpu")
+async def test_a_block_leaves_the_floating_point_registers_as_they_were():
+    async def task():
+        nonlocal n
+        while True:
+            async with interrupt:
+                load(theirs)
+                n += 1
+
+    moves = [
+        "\n".join("    %s(s%d, [r0, %d])" % (op, i, at + 4 * i) for i in range(16))
+        for op, at in (("vldr", 0), ("vstr", 64))
+    ]
+    names = {"micropython": __import__("micropython")}
+    exec(FPU.format(*moves), names)
+    load, hold = names["load"], names["hold"]
+    mine = array("f", [1.5 * i for i in range(16)] + [0] * 16)
+    theirs = array("f", [-1.0] * 16)
+    n = meanwhile = 0
+    interrupt = Interrupt()
+    t = await opened(task())
+    stop = ticking(interrupt, 300)
+    for _ in range(20):
+        before = n
+        hold(mine, 50000)
+        meanwhile += n - before
+        assert list(mine[16:]) == list(mine[:16]), mine
+        for i in range(16, 32):
+            mine[i] = 0
+        await passes(3)
+    stop()
+    assert meanwhile >= 10, meanwhile
+    t.cancel()
 
 
 def ticking(handler, us):

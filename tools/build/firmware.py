@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from asyncio_alt.pc import arguments
 from tools import Problem, Unavailable, WrongArgument
@@ -24,26 +25,47 @@ from tools.build import source
 _PICO_SDK = ("pico-sdk-source", "2.1.1-1")
 _TINYUSB = ("tinyusb-source", "0.18.0+dfsg-1")
 
-_FIRMWARE = {"unix": "micropython", "qemu": "firmware.elf", "rp2": "firmware.bin"}
-
-# The programs that build each port, and the Debian packages to install if they are missing.
+# The programs that builds take, and the Debian packages to install if they are missing.
 _MAKE = {"make": "make", "gcc": "gcc"}
-_ARM = {"arm-none-eabi-gcc": "gcc-arm-none-eabi libnewlib-arm-none-eabi"}
-_PROGRAMS = {
-    "unix": _MAKE,
-    "qemu": {**_MAKE, **_ARM},
-    "rp2": {
-        **_MAKE,
-        **_ARM,
-        "g++": "g++",
-        "cmake": "cmake",
-        "arm-none-eabi-g++": "libstdc++-arm-none-eabi-newlib",
-    },
+_ARM = {**_MAKE, "arm-none-eabi-gcc": "gcc-arm-none-eabi libnewlib-arm-none-eabi"}
+_RISCV = {
+    **_MAKE,
+    "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
+}
+_PICO = {
+    **_ARM,
+    "g++": "g++",
+    "cmake": "cmake",
+    "arm-none-eabi-g++": "libstdc++-arm-none-eabi-newlib",
+}
+
+
+class _Kind(NamedTuple):
+    port: str  # its folder in ports/, here and in MicroPython
+    programs: dict
+    file: str  # what is built
+    board: str = ""
+    family: str = ""  # of chips, in a .uf2 file
+
+
+_KINDS = {
+    "unix": _Kind("unix", _MAKE, "micropython"),
+    "qemu": _Kind("qemu", _ARM, "firmware.elf", "MPS2_AN385"),
+    "qemu-m4": _Kind("qemu", _ARM, "firmware.elf", "MPS2_AN386"),
+    "qemu-m0": _Kind("qemu", _ARM, "firmware.elf", "MICROBIT"),
+    "qemu-rv32": _Kind("qemu", _RISCV, "firmware.elf", "VIRT_RV32"),
+    "rp2": _Kind("rp2", _PICO, "firmware.bin", "RPI_PICO", "0xe48bff56"),
+    "rp2350": _Kind("rp2", _PICO, "firmware.bin", "RPI_PICO2", "0xe48bff59"),
 }
 
 
 def add_arguments(parser):
-    parser.add_argument("port", choices=_FIRMWARE, help="the port to build for")
+    parser.add_argument(
+        "kind",
+        choices=_KINDS,
+        metavar="KIND",
+        help="what to build for: " + ", ".join(_KINDS) + " (rp2 is the Pico, rp2350 the Pico 2)",
+    )
     parser.add_argument(
         "--micropython-src",
         metavar="PATH",
@@ -72,14 +94,15 @@ def add_arguments(parser):
 
 
 def main(args):
-    if args.heap and args.port != "qemu":
+    port = _KINDS[args.kind].port
+    if args.heap and port != "qemu":
         raise WrongArgument("argument --heap: only qemu has a heap of a size to choose")
     ending = args.output and args.output.suffix
-    if ending is not None and args.port == "rp2" and ending not in (".uf2", ".bin", ".elf"):
-        raise WrongArgument(f"argument -o: {args.output}: rp2 has .uf2, .bin and .elf files")
+    if ending is not None and port == "rp2" and ending not in (".uf2", ".bin", ".elf"):
+        raise WrongArgument(f"argument -o: {args.output}: {args.kind} has .uf2, .bin, .elf files")
     begin = time.monotonic()
     firmware = build(
-        args.port,
+        args.kind,
         micropython_src=args.micropython_src,
         as_asyncio=args.as_asyncio,
         stock=args.stock,
@@ -87,7 +110,7 @@ def main(args):
         heap=args.heap,
     )
     if args.output:
-        if args.port == "rp2":
+        if port == "rp2":
             firmware = firmware.with_suffix(ending)
         firmware = shutil.copy(firmware, args.output)
     print(f"{firmware} ({time.monotonic() - begin:.1f} s)")
@@ -95,7 +118,7 @@ def main(args):
 
 
 def build(
-    port: str,
+    kind: str,
     *,
     micropython_src: str | None = None,
     as_asyncio: bool = False,
@@ -103,23 +126,25 @@ def build(
     c_tasks: bool = True,
     heap: int | None = None,
 ) -> Path:
-    """Return the path of up-to-date firmware for the port "unix", "qemu" or "rp2".
+    """Return the path of up-to-date firmware.
 
+    kind: "unix", "qemu" and its other chips, "rp2" (the Pico) or "rp2350" (the Pico 2)
     micropython_src: as for tools.source.tree
     as_asyncio, stock: freeze asyncio_alt in the place of asyncio; freeze stock asyncio only
     c_tasks: have the C module _asyncio
     heap: size of the heap in bytes (qemu only)
     Raises Unavailable if the source or a tool cannot be had, Problem if the build fails.
     """
+    port, programs, file, *board = _KINDS[kind]
     tree = source.tree(micropython_src)
-    for program, packages in _PROGRAMS[port].items():
+    for program, packages in programs.items():
         if not shutil.which(program):
             raise Unavailable(f"there is no {program} here; Debian has it in {packages}")
 
     variant = ["as-asyncio"] * as_asyncio + ["stock"] * stock + ["no-c-tasks"] * (not c_tasks)
     variant += [f"heap-{heap}"] if heap else []
     # Its name has the source and the checkout: make would rebuild all for another path of them.
-    folder = _folder(port, *variant, _hash(f"{tree} {__file__}".encode())[:8])
+    folder = _folder(kind, *variant, _hash(f"{tree} {__file__}".encode())[:8])
     with _locked(folder):
         mpy_cross = _mpy_cross(tree)
         manifest = folder / "manifest.py"
@@ -127,7 +152,7 @@ def build(
             f'include("{ROOT}/ports/{port}/manifest.py", as_asyncio={as_asyncio}, '
             f"stock={stock}, task_py={not c_tasks})\n"
         )
-        commands = _COMMANDS[port](tree, folder / "build", manifest, c_tasks, heap)
+        commands = _COMMANDS[port](tree, folder / "build", manifest, c_tasks, heap, *board)
         # Make looks at times only: it would not notice other options or a file that is gone.
         flags = repr(commands).encode() + (tree / "py" / "mpconfig.h").read_bytes()
         if _changed(folder / "flags", flags + _contents(ROOT / "ports" / port, "*/*")):
@@ -137,11 +162,11 @@ def build(
         if _changed(folder / "frozen", frozen):
             (folder / "build" / "frozen_content.c").unlink(missing_ok=True)
             shutil.rmtree(folder / "build" / "frozen_mpy", ignore_errors=True)
-        _run(" ".join([port, *variant]), folder, commands, MICROPY_MPYCROSS=str(mpy_cross))
-    return folder / "build" / _FIRMWARE[port]
+        _run(" ".join([kind, *variant]), folder, commands, MICROPY_MPYCROSS=str(mpy_cross))
+    return folder / "build" / file
 
 
-def _unix(tree, folder, manifest, c_tasks, heap):
+def _unix(tree, folder, manifest, c_tasks, heap, board, family):
     command = ["make", *_JOBS, "-C", tree / "ports" / "unix", f"BUILD={folder}"]
     # Without parts that take a library that Debian's source lacks, or the machine may lack.
     command += ["VARIANT=standard", "MICROPY_PY_SSL=0", "MICROPY_PY_BTREE=0", "MICROPY_PY_FFI=0"]
@@ -149,17 +174,19 @@ def _unix(tree, folder, manifest, c_tasks, heap):
     return [[*command, f"FROZEN_MANIFEST={manifest}"]]
 
 
-def _qemu(tree, folder, manifest, c_tasks, heap):
+def _qemu(tree, folder, manifest, c_tasks, heap, board, family):
     command = ["make", *_JOBS, "-C", tree / "ports" / "qemu", f"BUILD={folder}"]
-    command += ["BOARD=MPS2_AN385", f"USER_C_MODULES={ROOT}/ports/qemu"]
+    own = ROOT / "ports" / "qemu" / "boards" / board
+    command += [f"BOARD={board}", *([f"BOARD_DIR={own}"] if own.exists() else [])]
+    command += [f"USER_C_MODULES={ROOT}/ports/qemu"]
     command += [] if c_tasks else ["CFLAGS_EXTRA=-DHWIRQ_C_TASKS=0"]
     command += [f"MICROPY_HEAP_SIZE={heap}"] if heap else []
     return [[*command, f"FROZEN_MANIFEST={manifest}"]]
 
 
-def _rp2(tree, folder, manifest, c_tasks, heap):
+def _rp2(tree, folder, manifest, c_tasks, heap, board, family):
     options = {
-        "MICROPY_BOARD": "RPI_PICO",
+        "MICROPY_BOARD": board,
         "MICROPY_BOARD_DIR": ROOT / "ports" / "rp2" / "board",
         "MICROPY_FROZEN_MANIFEST": manifest,
         "PICO_NO_PICOTOOL": 1,
@@ -172,7 +199,7 @@ def _rp2(tree, folder, manifest, c_tasks, heap):
         options["BOARD_WITHOUT_C_TASKS"] = 1
     configure = ["cmake", "-S", tree / "ports" / "rp2", "-B", folder]
     uf2 = [sys.executable, tree / "tools" / "uf2conv.py", "--convert"]
-    uf2 += ["--family", "0xe48bff56", "--base", "0x10000000"]  # an RP2040's flash
+    uf2 += ["--family", family, "--base", "0x10000000"]  # where the flash is
     return [
         [*configure, *(f"-D{name}={value}" for name, value in options.items())],
         ["make", *_JOBS, "-C", folder],

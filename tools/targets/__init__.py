@@ -11,6 +11,7 @@ FEATURES = {
     "c-tasks": "the C module _asyncio",
     "emu": "pins and UARTs driven by the emulator around it",
     "files": "a file system that can be written to",
+    "fpu": "floating-point registers, and inline assembler for them",
     "hwirq": "the module hwirq of ports/qemu",
     "lightsleep": "machine.lightsleep",
     "pc": "the speed and the memory of a PC, for a test that is the same on every target",
@@ -22,7 +23,8 @@ FEATURES = {
     "urandom": "os.urandom",
 }
 
-NAMES = ("unix", "qemu", "rp2")  # those that need no hardware
+# Those that need no hardware; "qemu" is a Cortex-M3.
+NAMES = ("unix", "qemu", "qemu-m4", "qemu-m0", "qemu-rv32", "rp2")
 
 PATIENCE = 10  # seconds that an emulator may take to get one second of the processor's time
 
@@ -49,8 +51,10 @@ def get(name: str, **options) -> Target:
         return targets.get(name, **options)
     if name == "unix":
         from tools.targets.unix import Unix as cls
-    elif name == "qemu":
+    elif name in NAMES and name.startswith("qemu"):
         from tools.targets.qemu import Qemu as cls
+
+        options["name"] = name
     elif name == "rp2":
         from tools.targets.rp2 import Rp2 as cls
     else:

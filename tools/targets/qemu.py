@@ -1,4 +1,4 @@
-"""A bare-metal Cortex-M3 with ports/qemu's firmware, under QEMU, one process a script."""
+"""Bare-metal chips with ports/qemu's firmware, under QEMU, one process a script."""
 
 import contextlib
 import math
@@ -10,52 +10,84 @@ import signal
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 from tools import Unavailable
 from tools.build import firmware
 from tools.targets import PATIENCE, Lines, Result, Target, keep
 from tools.targets.child import SLICE, running
 
-# QEMU puts a script at this address, in memory that the firmware does not use. To send it through
-# the UART would take QEMU several times as long as to run it.
-_SCRIPT = 0x21000000
+
+class _Chip(NamedTuple):
+    machine: list  # QEMU's options for it
+    # QEMU puts a script at this address, in memory that the firmware does not use. To send it
+    # through the UART would take QEMU several times as long as to run it.
+    script: int
+    shift: int = 2  # an instruction takes 2**shift ns
+    emulator: str = "qemu-system-arm"
+    package: str = "qemu-system-arm"
+
+
+# The names are those of firmware.build, too.
+_CHIPS = {
+    "qemu": _Chip(["mps2-an385"], 0x21000000, 3),  # Cortex-M3
+    "qemu-m4": _Chip(["mps2-an386"], 0x21000000, 3),  # Cortex-M4F
+    "qemu-m0": _Chip(  # Cortex-M0, without a VTOR, with the flash and RAM that the port asks for
+        ["microbit", "-global", "nrf51-soc.flash-size=1048576"]
+        + ["-global", "nrf51-soc.sram-size=262144"],
+        0xC0000,
+    ),
+    "qemu-rv32": _Chip(
+        ["virt", "-bios", "none", "-m", "32M"],
+        0x81000000,
+        emulator="qemu-system-riscv32",
+        package="qemu-system-misc",
+    ),
+}
+NAMES = tuple(_CHIPS)
 _RUN = "exec(compile(__import__('uctypes').bytes_at({}, {}), '<stdin>', 'exec'))"
 _FRAME = '  File "<stdin>", line 1, in <module>\n'  # which that line adds to a traceback
 
 
 class Qemu(Target):
-    """The board mps2-an385; the firmware is built first, with the options of firmware.build.
+    """A chip, by its name in NAMES; its firmware is built first, with firmware.build's options.
 
     Its clock counts instructions, so that a run is repeatable, whatever else the PC does.
     """
 
-    name = "qemu"
-
-    def __init__(self, **options):
+    def __init__(self, name, **options):
+        self.name = name
         self.options = options
+        self._chip = _CHIPS[name]
         features = {"hwirq", "pin-irq", "schedule"}
         if options.get("c_tasks", True):
             features.add("c-tasks")
+        if name == "qemu-m4":
+            features.add("fpu")
         self.features = frozenset(features)
 
     def start(self):
-        if not shutil.which("qemu-system-arm"):
-            raise Unavailable("there is no qemu-system-arm here; Debian has it in qemu-system-arm")
-        self.firmware = firmware.build("qemu", **self.options)
+        emulator = self._chip.emulator
+        if not shutil.which(emulator):
+            raise Unavailable(
+                f"there is no {emulator} here; Debian has it in {self._chip.package}"
+            )
+        self.firmware = firmware.build(self.name, **self.options)
 
     def run(self, source, timeout=60, told=None):
         """Run a script for at most `timeout` seconds of the processor's time."""
         begin = time.monotonic()
-        command = ["qemu-system-arm", "-machine", "mps2-an385", "-kernel", self.firmware]
+        chip = self._chip
+        command = [chip.emulator, "-machine", *chip.machine, "-kernel", self.firmware]
         command += ["-display", "none", "-monitor", "none", "-serial", "stdio", "-semihosting"]
-        # 2**3 ns an instruction; while the CPU sleeps its time is not waited for.
-        command += ["-icount", "shift=3,sleep=off"]
+        # While the CPU sleeps its time is not waited for.
+        command += ["-icount", f"shift={chip.shift},sleep=off"]
         data = source.encode() + b"\n"
         with contextlib.ExitStack() as stack:
             script = stack.enter_context(tempfile.NamedTemporaryFile())
             script.write(data)
             script.flush()
-            command += ["-device", f"loader,file={script.name},addr={_SCRIPT},force-raw=on"]
+            command += ["-device", f"loader,file={script.name},addr={chip.script},force-raw=on"]
             process = stack.enter_context(running(command))
             if sys.platform == "linux":
                 limit = math.ceil(timeout)
@@ -64,7 +96,7 @@ class Qemu(Target):
             out = err = ""
             ok = timed_out = False
             try:
-                repl.send(_RUN.format(_SCRIPT, len(data)))
+                repl.send(_RUN.format(chip.script, len(data)))
                 repl.read_until(b"\4", told and Lines(told))
                 out = repl.text()
                 repl.read_until(b"\4")
