@@ -266,8 +266,8 @@ class LightSleep:
 
     def _may(self):
         if not self._streams:
-            for k in core.streams:
-                if k not in self._allowed:
+            for e in core.streams.values():
+                if id(e[2]) not in self._allowed:
                     return False
         return True
 

@@ -1,6 +1,7 @@
 """IOQueue: the streams that tasks wait for; the priority of I/O; and buffers as bytes."""
 
 import select
+import sys
 from io import BytesIO
 
 from micropython import const
@@ -29,6 +30,13 @@ _SEEN = const(6)  # the events of the last poll, for the watcher
 _NEXT = const(7)  # the next entry of those that have a watcher to be called
 
 _sink = BytesIO(1)
+
+_key = id  # what a stream is found by
+if id(_sink) > sys.maxsize // 2:
+    # Objects lie so high that an id() is no small int: it would take memory at each event.
+    def _key(s):
+        return s
+
 
 # Servers and transports, as keys: each has a _fail(exc), which is called when run() ends.
 opened = {}
@@ -122,7 +130,7 @@ class IOQueue:
     opened = opened
 
     def __init__(self):
-        self.map = core.streams  # id(stream) -> an entry
+        self.map = core.streams  # _key(stream) -> an entry
         self.soft = 0  # how many are written in Python
         self._start()
 
@@ -135,21 +143,21 @@ class IOQueue:
             core.poller.modify(e[_STREAM], ev)
         else:
             core.poller.unregister(e[_STREAM])
-            del self.map[id(e[_STREAM])]
+            del self.map[_key(e[_STREAM])]
             self.soft -= e[_SOFT]
 
     def enqueue(self, s, side, ev, t):
         """As queue_read() (side 0) or queue_write() (1) for the task t; ev: the events to poll
         for."""
-        e = self.map.get(id(s))
+        e = self.map.get(_key(s))
         if e is None:
             if hasattr(s, "fileno") and s.fileno() < 0:
                 raise OSError(9)  # EBADF: a closed socket, which the kernel polls in silence
-            self.map[id(s)] = e = [None, None, s, ev, hasattr(s, "ioctl"), None, 0, None]
+            self.map[_key(s)] = e = [None, None, s, ev, hasattr(s, "ioctl"), None, 0, None]
             try:
                 core.poller.register(s, ev)
             except Exception as er:
-                del self.map[id(s)]
+                del self.map[_key(s)]
                 _no_poller.ipoll(0)
                 if isinstance(er, MemoryError):
                     raise
@@ -183,7 +191,7 @@ class IOQueue:
         """Has w._ready(events) called after each poll in which the stream s had one of the events
         ev (int; 0: no more), w._raised(exc) if that raised, and w._fail(exc) if the poll raised
         because of s. w.data is set, and means nothing. RuntimeError if a task waits for s."""
-        e = self.map.get(id(s))
+        e = self.map.get(_key(s))
         if e and e[_WATCHER] is w:
             e[_EVENTS] = ev
             self._update(e)
@@ -191,7 +199,7 @@ class IOQueue:
             raise RuntimeError("a task waits for it")
         elif ev:
             self.enqueue(s, _READER, ev, w)
-            self.map[id(s)][_WATCHER] = w
+            self.map[_key(s)][_WATCHER] = w
 
     @property
     def poller(self):
@@ -200,7 +208,7 @@ class IOQueue:
 
     def _dequeue(self, s):
         # As in stock: forget the stream, whoever waits for it.
-        e = self.map.get(id(s))
+        e = self.map.get(_key(s))
         if e:
             e[_READER] = e[_WRITER] = None
             self._update(e)
@@ -220,7 +228,7 @@ class IOQueue:
 
     def fail(self, s, exc):
         """Raises exc in the tasks that wait for the stream s, and forgets s."""
-        e = self.map.get(id(s))
+        e = self.map.get(_key(s))
         if e and e[_WATCHER]:
             e[_WATCHER]._fail(exc)
         elif e:
@@ -275,7 +283,7 @@ class IOQueue:
                     for s, ev in core.poller.ipoll(
                         dt if not t else max(0, min(dt, core.ticks_diff(t.ph_key, core.ticks())))
                     ):
-                        e = self.map.get(id(s))
+                        e = self.map.get(_key(s))
                         if e is None:
                             rung = ev & _POLLIN
                             continue

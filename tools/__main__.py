@@ -28,6 +28,7 @@ TOOLS = {
     "boards": ("tools.boards", "write the page of figures that users have measured on boards"),
     "api": ("tools.api", "write the API page, from the docstrings"),
     "firmware": ("tools.build.firmware", "build firmware with it frozen in"),
+    "ports": ("tools.build.ports", "build and start all kinds of firmware, from several sources"),
     "mip-index": (
         "tools.build.mip_index",
         "write a package index for mip, with it compiled to .mpy files",

@@ -28,6 +28,7 @@ for feature, have in (
     ("pc", sys.platform in ("linux", "darwin")),
     ("pin-irq", has("machine", "Pin", "irq")),
     ("schedule", has("micropython", "schedule")),
+    ("small-ids", id([]) <= sys.maxsize // 2),
     ("sockets", has("socket")),
     ("ssl", has("ssl")),
     ("threads", has("_thread")),

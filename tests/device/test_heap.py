@@ -108,6 +108,7 @@ async def test_event_wakes_its_task_with_the_heap_locked():
     assert n >= 50, n
 
 
+@needs("small-ids")
 async def test_stream_wakes_its_task_with_the_heap_locked():
     # To wait for a stream allocates, as in stock; to be woken by it does not.
     async def read(reader, buf):

@@ -9,6 +9,7 @@ from tools import Unavailable, targets
 from tools.build import firmware
 from tools.mosquitto import Mosquitto
 from tools.targets.child import running
+from tools.targets.qemu import NAMES
 
 
 @pytest.fixture
@@ -24,6 +25,17 @@ def mosquitto(request):
 @pytest.fixture(scope="module")
 def qemu():
     yield from started("qemu")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def chip(request):
+    """Each of QEMU's chips; all but one with --target all or its own only."""
+    if request.param != "qemu" and request.config.getoption("--target") not in (
+        request.param,
+        "all",
+    ):
+        pytest.skip(f"with --target {request.param} or all only")
+    yield from started(request.param)
 
 
 @pytest.fixture(scope="module")

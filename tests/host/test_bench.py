@@ -14,11 +14,12 @@ import pytest
 from asyncio_alt.pc import screen
 from asyncio_alt.pc.show import number
 from tools import size, targets
-from tools.__main__ import TOOLS
+from tools.__main__ import TOOLS, main
 from tools.bench import TOOLS as BENCH
 from tools.bench import stock
 from tools.bootstrap import ROOT
 from tools.targets.child import running
+from tools.targets.qemu import NAMES as QEMUS
 
 
 def tools(*args):
@@ -92,6 +93,47 @@ def test_old_python_is_told_what_is_needed():
     )
     assert done.returncode == 1
     assert "need Python 3.10 or newer" in done.stderr and "Traceback" not in done.stderr
+
+
+# What the tool test runs
+
+
+def collected(*options):
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options]
+    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    return [line for line in text.splitlines() if "::" in line]
+
+
+def test_all_chips_together_run_each_test_and_with_long_each_chip_does():
+    file = "tests/device/test_irq.py"
+    everywhere = collected("--target=qemu", file)
+    shared = [name for name in collected("--target=all", file) if "[qemu" in name]
+    tests = re.sub(r"-(m4|m0|rv32)", "", "\n".join(shared)).split("\n")
+    assert sorted(tests) == sorted(everywhere)
+    assert {re.search(r"\[(qemu[^]]*)", name)[1] for name in shared} >= {*QEMUS}
+    assert [name for name in shared if "floating_point" in name and "[qemu-m4]" in name]
+    whole = [name for name in collected("--target=all", "--long", file) if "[qemu" in name]
+    assert len(whole) == len(QEMUS) * len(everywhere)
+
+
+def test_without_arguments_only_what_is_quick_runs_and_it_is_said_how_to_run_the_rest(
+    monkeypatch, capsys
+):
+    quick = collected("--quick", "tests/device/test_flags.py", "tests/host")
+    assert quick and not any("-power]" in name or "test_bench" in name for name in quick)
+    for args, has in (([], True), (["--target", "unix"], False), (["-k", "x"], False)):
+        monkeypatch.setattr(pytest, "main", lambda options, plugins: "--quick" in options and 9)
+        assert bool(main(["test", *args])) == has
+        said = capsys.readouterr().out
+        assert ("--target all" in said and "--long" in said) == has
+
+
+def test_a_long_test_runs_with_long_only(device_tests, tmp_path):
+    (tmp_path / "test_long.py").write_text(
+        "import pytest\n@pytest.mark.long\ndef test_it(): pass\n"
+    )
+    text = "def test_it(): pass"
+    assert "1 skipped" in device_tests(text, tmp_path / "test_long.py", "--task-py")
 
 
 # The unix target

@@ -1,4 +1,4 @@
-"""The targets qemu and rp2: how a script ends, stimuli from outside, and the state afterwards."""
+"""QEMU's targets and rp2: how a script ends, stimuli from outside, and the state afterwards."""
 
 import json
 import os
@@ -95,7 +95,11 @@ def test_tests_that_are_interrupted_leave_no_emulator_running(sent, qemu, rp2, t
 
 def emulators(parent):
     found = children(parent)
-    return found.get("qemu-system-arm", []) + found.get("node", [])
+    return [
+        pid
+        for name in ("qemu-system-arm", "qemu-system-ris", "node")
+        for pid in found.get(name, [])
+    ]
 
 
 def children(parent):
@@ -123,8 +127,8 @@ def until(condition, timeout=10):
 # qemu
 
 
-def test_hard_interrupt_runs_at_once_and_with_the_heap_locked(qemu):
-    result = qemu.run("""
+def test_hard_interrupt_runs_at_once_and_with_the_heap_locked(chip):
+    result = chip.run("""
 import hwirq
 def handler(irq):
     global n
@@ -144,15 +148,15 @@ print(n)
     assert (result.out, result.err) == ("11\n11\n", "")
 
 
-def test_soft_interrupt_runs_later(qemu):
+def test_soft_interrupt_runs_later(chip):
     script = (
         "import hwirq\nhwirq.irq(1, lambda irq: print('soft'))\nhwirq.pend(1)\nfor _ in (0,): pass"
     )
-    assert qemu.run(script).out == "soft\n"
+    assert chip.run(script).out == "soft\n"
 
 
-def test_hardware_timer_keeps_its_period(qemu):
-    result = qemu.run("""
+def test_hardware_timer_keeps_its_period(chip):
+    result = chip.run("""
 import hwirq, time
 def handler(irq):
     global n
@@ -170,8 +174,8 @@ print(n)
     assert first == second and 495 <= first <= 505
 
 
-def test_ticks_wrap_where_they_are_told_to(qemu):
-    result = qemu.run("""
+def test_ticks_wrap_where_they_are_told_to(chip):
+    result = chip.run("""
 import hwirq, time
 hwirq.set_ticks((1 << 30) - 5)
 t = time.ticks_ms()
@@ -182,9 +186,24 @@ print(t, time.ticks_ms(), time.ticks_diff(time.ticks_ms(), t))
     assert before > after and 20 <= between <= 21
 
 
-def test_bad_arguments_of_hwirq(qemu):
-    for call in ("irq(0, print)", "pend(32)", "timer(-1)"):
-        assert "ValueError" in qemu.run(f"import hwirq\nhwirq.{call}").err
+def test_bad_arguments_of_hwirq(chip):
+    calls = ["irq(0, print)", "pend(32)", "timer(-1)", "priority(1, 0x40)", "priority(32, 0x80)"]
+    for call in calls:
+        assert "ValueError" in chip.run(f"import hwirq\nhwirq.{call}").err
+
+
+def test_interrupts_call_machine_code_but_on_a_chip_without_an_emitter(chip):
+    result = chip.run("""
+from asyncio_alt import Interrupt
+print(type(Interrupt.__call__) is type(lambda: 0))
+try:
+    exec("@micropython.viper\\ndef f(): pass")
+    print(False)
+except SyntaxError:
+    print(True)
+""")
+    bytecode = str(chip.name == "qemu-m0")
+    assert result.out.split() == [bytecode] * 2, result.err
 
 
 # rp2

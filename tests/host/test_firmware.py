@@ -1,6 +1,8 @@
 """Firmware: the frozen modules, that it builds, and that it boots with asyncio_alt in it."""
 
+import argparse
 import importlib.util
+import re
 import shutil
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from tools import Unavailable, targets
 from tools.bootstrap import ROOT
-from tools.build import firmware, mpy, source
+from tools.build import firmware, mpy, ports, source
 from tools.targets.unix import Unix
 
 PORTS = ("unix", "qemu", "rp2", "stm32", "esp32")
@@ -196,6 +198,28 @@ def test_an_edited_a_new_and_a_removed_module_are_noticed(start, pytestconfig, m
         assert run().out == f"{value}\n"
     module.unlink()
     assert "ImportError" in run().err
+
+
+@pytest.mark.long
+def test_firmware_for_the_pico_2_is_arms_and_for_its_chip(build):
+    built = build("rp2350")
+    image = built.with_suffix(".uf2").read_bytes()
+    assert image[:4] == b"UF2\n" and image[28:32] == 0xE48BFF59.to_bytes(4, "little")
+    assert b"Raspberry Pi Pico2" in built.read_bytes()
+
+
+def test_table_of_ports_has_every_kind_of_firmware(capsys):
+    parser = argparse.ArgumentParser()
+    ports.add_arguments(parser)
+    try:
+        assert ports.main(parser.parse_args(["--kind", "qemu"])) == 0
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    head, _, row = capsys.readouterr().out.splitlines()
+    assert row == "| `qemu` | starts, machine code |"
+    page = (ROOT / "docs" / "porting.md").read_text()
+    assert head.removeprefix("|").split("|")[1] in page
+    assert re.findall(r"^\| `([^`]+)` \|", page, re.M)[-len(firmware.KINDS) :] == [*firmware.KINDS]
 
 
 def test_a_path_that_is_no_source_is_said_so():

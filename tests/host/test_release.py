@@ -138,15 +138,17 @@ def test_files_of_others_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_firmware_is_part_of_it(request, tmp_path, capfd):
-    if request.config.getoption("--target") not in ("rp2", "all"):
-        pytest.skip("firmware is built with --target rp2 or all")
+@pytest.mark.long
+def test_firmware_is_part_of_it(tmp_path, capfd):
     try:
         release.build(tmp_path)
     except Unavailable as reason:
         pytest.skip(str(reason))
     names = sorted(path.name for path in tmp_path.glob("*.uf2"))
-    assert names == [f"asyncio_alt-{version()}-RPI_PICO{kind}.uf2" for kind in ("-as-asyncio", "")]
+    assert names == [
+        f"asyncio_alt-{version()}-RPI_PICO{kind}.uf2"
+        for kind in ("-as-asyncio", "", "2-not-run-as-asyncio", "2-not-run")
+    ]
     assert all(path.read_bytes()[:4] == b"UF2\n" for path in tmp_path.glob("*.uf2"))
 
 

@@ -326,6 +326,7 @@ _RUNS = {
     "upstream": "extmod/asyncio_basic",
     "api": "",
     "firmware": "qemu -o OUT/firmware.elf",
+    "ports": "--kind qemu",
     "topics": "WHERE --seconds 0.5",
     "mip-index": "OUT/index",
     "release": "--no-firmware -o OUT/dist",
@@ -338,8 +339,9 @@ _RUNS = {
     "asyncio-alt top": "SCRIPT --target unix --period 0.05",
 }
 _MEASURES = {"demo", *(f"bench {name}" for name in BENCH)} - {"bench power", "bench report"}
-# With --target all only.
-_SLOW = {*_MEASURES, "firmware", "asyncio-alt bench"} - {"bench stock", "bench pubsub"}
+# With --target all only; those that measure for long run in a narrow terminal only.
+_LONG = _MEASURES - {"bench stock", "bench pubsub"}
+_SLOW = {*_LONG, "firmware", "ports", "asyncio-alt bench"}
 _STATS = "{'asleep_ms': 900, 'awake_ms': 100, 'sleeps': 5}"
 # Not in a narrow terminal only.
 _QUICK = {"bench power", "api", "topics", "asyncio-alt install", "asyncio-alt doctor"}
@@ -386,7 +388,7 @@ def test_each_tool_in_a_terminal_a_pipe_and_a_file(name, request, tmp_path):
 
     with ThreadPoolExecutor(2) as pool:  # two at once take as long as one of them
         others = []
-        if everything or name in _QUICK:
+        if (everything and name not in _LONG) or name in _QUICK:
             others = [pool.submit(in_pipe), pool.submit(to_file)]
         for columns in (20, 100) if others and name not in _SLOW else (20,):
             code, text = in_terminal(*args("terminal"), columns=columns)

@@ -48,7 +48,7 @@ class _Kind(NamedTuple):
     family: str = ""  # of chips, in a .uf2 file
 
 
-_KINDS = {
+KINDS = {
     "unix": _Kind("unix", _MAKE, "micropython"),
     "qemu": _Kind("qemu", _ARM, "firmware.elf", "MPS2_AN385"),
     "qemu-m4": _Kind("qemu", _ARM, "firmware.elf", "MPS2_AN386"),
@@ -62,9 +62,9 @@ _KINDS = {
 def add_arguments(parser):
     parser.add_argument(
         "kind",
-        choices=_KINDS,
+        choices=KINDS,
         metavar="KIND",
-        help="what to build for: " + ", ".join(_KINDS) + " (rp2 is the Pico, rp2350 the Pico 2)",
+        help="what to build for: " + ", ".join(KINDS) + " (rp2 is the Pico, rp2350 the Pico 2)",
     )
     parser.add_argument(
         "--micropython-src",
@@ -94,7 +94,7 @@ def add_arguments(parser):
 
 
 def main(args):
-    port = _KINDS[args.kind].port
+    port = KINDS[args.kind].port
     if args.heap and port != "qemu":
         raise WrongArgument("argument --heap: only qemu has a heap of a size to choose")
     ending = args.output and args.output.suffix
@@ -135,7 +135,7 @@ def build(
     heap: size of the heap in bytes (qemu only)
     Raises Unavailable if the source or a tool cannot be had, Problem if the build fails.
     """
-    port, programs, file, *board = _KINDS[kind]
+    port, programs, file, *board = KINDS[kind]
     tree = source.tree(micropython_src)
     for program, packages in programs.items():
         if not shutil.which(program):

@@ -1,7 +1,8 @@
 """Check that all files that describe the package agree, and build the files of a release.
 
-Into DIR go the index for mip (mip/), the wheel and the sdist, firmware for the Pico with
-asyncio_alt beside asyncio and in its place, and SHA256SUMS, for `sha256sum --check SHA256SUMS`.
+Into DIR go the index for mip (mip/), the wheel and the sdist, firmware for the Pico and the Pico 2
+(built, not run) with asyncio_alt beside asyncio and in its place, and SHA256SUMS, for
+`sha256sum --check SHA256SUMS`.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from tools.build.mpy import modules
 
 _NAME = "asyncio_alt"
 _SUMS = "SHA256SUMS"
+_BOARDS = {"RPI_PICO": "rp2", "RPI_PICO2-not-run": "rp2350"}  # no emulator has an RP2350
 _HEADING = re.compile(r"^## (\S+)(.*)", re.MULTILINE)
 
 
@@ -172,10 +174,10 @@ def build(folder: Path, with_firmware: bool = True):
     folder.mkdir(parents=True, exist_ok=True)
     mip_index.write(folder / "mip")
     wheel.build(folder)
-    for kind, options in (("", {}), ("-as-asyncio", {"as_asyncio": True})):
-        if with_firmware:
-            built = firmware.build("rp2", **options).with_suffix(".uf2")
-            shutil.copy(built, folder / f"{_NAME}-{version()}-RPI_PICO{kind}.uf2")
+    for board, chip in _BOARDS.items() if with_firmware else ():
+        for kind, options in (("", {}), ("-as-asyncio", {"as_asyncio": True})):
+            built = firmware.build(chip, **options).with_suffix(".uf2")
+            shutil.copy(built, folder / f"{_NAME}-{version()}-{board}{kind}.uf2")
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n"

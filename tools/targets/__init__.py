@@ -17,6 +17,7 @@ FEATURES = {
     "pc": "the speed and the memory of a PC, for a test that is the same on every target",
     "pin-irq": "interrupts, hard or soft, from machine.Pin or its like",
     "schedule": "micropython.schedule",
+    "small-ids": "objects with an id() that is a small int; else poll allocates",
     "sockets": "the socket module, and a network with at least 127.0.0.1",
     "ssl": "the ssl module",
     "threads": "the _thread module",

@@ -59,11 +59,13 @@ class Qemu(Target):
         self.name = name
         self.options = options
         self._chip = _CHIPS[name]
-        features = {"hwirq", "pin-irq", "schedule"}
+        features = {"hwirq", "pin-irq", "schedule", "small-ids"}
         if options.get("c_tasks", True):
             features.add("c-tasks")
         if name == "qemu-m4":
             features.add("fpu")
+        if name == "qemu-rv32":
+            features.remove("small-ids")  # its memory begins at 0x80000000
         self.features = frozenset(features)
 
     def start(self):

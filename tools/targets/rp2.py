@@ -57,7 +57,7 @@ class Rp2(Target):
 
     def __init__(self, **options):
         self.options = options
-        features = {"emu", "files", "lightsleep", "pin-irq", "schedule", "urandom"}
+        features = {"emu", "files", "lightsleep", "pin-irq", "schedule", "small-ids", "urandom"}
         if options.get("c_tasks", True):
             features.add("c-tasks")
         self.features = frozenset(features)

@@ -1,2 +1,2 @@
 // What the board has: see mpconfigboard.cmake.
-#include "boards/RPI_PICO/mpconfigboard.h"
+#include PORTS_BOARD
