@@ -3,7 +3,7 @@
 from . import core
 
 
-class Requested(core.CancelledError):
+class CancelledError(core.CancelledError):
     """The cancellation that `owners` (a list) asked for: deadlines and groups that have cancelled
     one task before it ran."""
 
@@ -13,10 +13,10 @@ def request(task, owner):
     while isinstance(task.data, core.Task):
         task = task.data
     exc = task.data
-    if isinstance(exc, Requested):
+    if isinstance(exc, CancelledError):
         exc.owners.append(owner)
     elif exc is not core.CancelledError:
-        exc = Requested()
+        exc = CancelledError()
         exc.owners = [owner]
         task.cancel()
         task.data = exc
@@ -25,7 +25,7 @@ def request(task, owner):
 def answer(exc, owner):
     """Takes an owner off the exception (or None) that its task has raised. Returns True if that is
     a cancellation that nobody else has asked for."""
-    if not isinstance(exc, Requested) or owner not in exc.owners:
+    if not isinstance(exc, CancelledError) or owner not in exc.owners:
         return False
     exc.owners.remove(owner)
     return not exc.owners

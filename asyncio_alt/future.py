@@ -153,35 +153,45 @@ def _futures(name, aws, coroutines=False):
     return [ensure_future(aw) for aw in found]
 
 
-class _Completed:
-    # Collects those of some futures that have ended.
+def _failed(future):
+    return not isinstance(future.data, (StopIteration, core.CancelledError))
 
-    def __init__(self, futures, delay, name):
+
+class _Completed:
+    # Collects those of some futures that have ended, and sets an event when they are enough.
+
+    def __init__(self, futures, delay, name, when):
         self._done = []
         self._left = len(futures)
+        self._when = when
         self._changed = Event()
         self._late = False
         self._timer = None
         if delay is not None:
-            self._timer = Handle(ticks_in(delay, 1000, name + ": timeout"), self._expired, ())
+            delay = ticks_in(delay, 1000, name + ": timeout")
         self._watches = [WhenDone(f, self._ended) for f in futures]
+        if delay is not None:
+            self._timer = Handle(delay, self._expired, ())
 
     def _ended(self, future):
         self._left -= 1
         self._done.append(future)
-        self._changed.set()
+        if (
+            not self._left
+            or self._when == FIRST_COMPLETED
+            or self._when == FIRST_EXCEPTION
+            and _failed(future)
+        ):
+            self._changed.set()
 
     def _expired(self):
         self._late = True
+        self._stop()
         self._changed.set()
 
-    def _change(self):
-        self._changed.clear()
-        return self._changed.wait()
-
     def _stop(self):
-        for watch in self._watches:
-            watch.stop()
+        while self._watches:
+            self._watches.pop().stop()
         if self._timer:
             self._timer.cancel()
 
@@ -199,25 +209,11 @@ async def wait(aws, *, timeout=None, return_when=ALL_COMPLETED):
     if return_when not in (FIRST_COMPLETED, FIRST_EXCEPTION, ALL_COMPLETED):
         raise ValueError("wait: return_when must be one of the three constants")
 
-    def enough():
-        if return_when == ALL_COMPLETED:
-            return not [f for f in futures if f.state]
-        for f in futures:
-            if not f.state and (
-                return_when == FIRST_COMPLETED
-                or not isinstance(f.data, (StopIteration, core.CancelledError))
-            ):
-                return True
-
-    if not enough():
-        completed = _Completed([f for f in futures if f.state], timeout, "wait")
-        try:
-            while completed._left and not completed._late:
-                await completed._change()
-                if completed._done and enough():
-                    break
-        finally:
-            completed._stop()
+    completed = _Completed(futures, timeout, "wait", return_when)
+    try:
+        await completed._changed.wait()
+    finally:
+        completed._stop()
     for f in futures:
         if not f.state:
             iter(f)  # its exception is for the caller
@@ -228,7 +224,7 @@ class _AsCompleted(_Completed):
     # Both an iterator of awaitables and an asynchronous iterator of futures.
 
     def __init__(self, futures, delay):
-        super().__init__(futures, delay, "as_completed")
+        super().__init__(futures, delay, "as_completed", FIRST_COMPLETED)
         self._given = len(futures)
 
     def __iter__(self):
@@ -255,9 +251,9 @@ class _AsCompleted(_Completed):
     async def _next(self):
         while not self._done:
             if self._late:
-                self._stop()
                 raise core.TimeoutError
-            await self._change()
+            self._changed.clear()
+            await self._changed.wait()
         return self._done.pop(0)
 
 

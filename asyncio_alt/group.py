@@ -4,7 +4,7 @@ import io
 import sys
 
 from . import core
-from .cancel import Requested, answer, request
+from .cancel import CancelledError, answer, request
 from .timer import Handle, WhenDone
 
 
@@ -108,6 +108,12 @@ class _Parked:
         pass
 
 
+class _Child(WhenDone):
+    # It has the priority with which the task ended. The task itself has lost it.
+    def _ring(self):
+        self._fn(self)
+
+
 class TaskGroup:
     """Tasks that end together. `async with` waits for all tasks of create_task(). If one of them
     or the body raises, the others are cancelled; when they have ended, an ExceptionGroup of all
@@ -140,7 +146,7 @@ class TaskGroup:
         else:
             t = core.create_task(coro)
             self._tasks[t] = None
-            WhenDone(t, self._ended)
+            _Child(t, self._ended)
             return t
         coro.close()
         raise RuntimeError("TaskGroup: " + why)
@@ -150,11 +156,12 @@ class TaskGroup:
         for t in self._tasks:
             t.cancel()
 
-    def _ended(self, t):
+    def _ended(self, child):
+        t = child._of
         self._tasks.pop(t, None)
         parent = self._parent
         if not self._tasks and parent.data is _Parked:
-            core.push(parent, core.heir(t))
+            core._push(parent, core._heir(child._task))
         er = t.data
         if isinstance(er, (StopIteration, core.CancelledError)):
             return
@@ -169,14 +176,14 @@ class TaskGroup:
     async def __aexit__(self, exc_type, exc, tb):
         self._exiting = True
         cancelled = exc if isinstance(exc, core.CancelledError) else None
-        outside = cancelled and not isinstance(exc, Requested)
+        outside = cancelled and not isinstance(exc, CancelledError)
         if exc_type is not None and not self._aborting:
             self._abort()
         while self._tasks:
             try:
                 await _Parking(self._parent)
             except core.CancelledError as er:
-                outside = outside or not isinstance(er, Requested)
+                outside = outside or not isinstance(er, CancelledError)
                 if not self._aborting:
                     cancelled = er
                     self._abort()

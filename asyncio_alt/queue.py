@@ -35,6 +35,7 @@ class Queue:
         self._unfinished = 0
         self._zeros = 0  # counts the moments at which that was 0
         self._woken = False  # a task has been woken
+        self._turns = []  # the tasks that were woken and have not run yet
 
     def qsize(self):
         """How many items (int) are in the queue."""
@@ -162,7 +163,8 @@ class Queue:
             except IndexError:
                 return True  # a scheduled callback was faster
             if t.state:  # it has not ended in the queue
-                core.wake(t)
+                self._turns.append(t)
+                core._wake(t)
                 return True
 
     def _wait(self, queue, blocked):
@@ -180,6 +182,9 @@ class Queue:
         try:
             yield
         except core.CancelledError:
-            if not blocked():
+            if t in self._turns and not blocked():
                 self._wake_one(queue)
             raise
+        finally:
+            if t in self._turns:
+                self._turns.remove(t)

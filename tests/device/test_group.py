@@ -352,3 +352,23 @@ def test_a_group_is_printed_as_a_tree():
         "  |   +-- 1 --\n"
         "  |   | KeyError: 1"
     ), text
+
+
+async def test_a_group_ends_in_its_turn():
+    order = []
+
+    async def others():
+        for n in range(4):
+            order.append(n)
+            await asyncio.sleep_ms(0)
+
+    async def child():
+        await asyncio.sleep_ms(0)
+        order.append("child")
+
+    task = asyncio.create_task(others())
+    async with asyncio.TaskGroup() as group:
+        group.create_task(child())
+    order.append("group")
+    await task
+    assert order == [0, 1, "child", 2, 3, "group"], order

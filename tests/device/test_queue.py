@@ -364,3 +364,22 @@ async def test_shutdown_wakes_all_that_wait():
         await araises(asyncio.QueueShutDown, q.get())
         await araises(asyncio.QueueShutDown, q.put(1))
         assert idle(q) and q.qsize() == 0
+
+
+async def test_a_cancelled_task_leaves_the_order_of_the_others():
+    queue = asyncio.Queue()
+    got = []
+
+    async def get(name):
+        got.append((name, await queue.get()))
+
+    tasks = [asyncio.create_task(get(name)) for name in "abcd"]
+    await asyncio.sleep_ms(0)
+    tasks[1].cancel()
+    queue.put_nowait(1)  # wakes a, which runs after b
+    for item in 2, 3:
+        await asyncio.sleep_ms(0)
+        await asyncio.sleep_ms(0)
+        queue.put_nowait(item)
+    await asyncio.sleep_ms(0)
+    assert got == [("a", 1), ("c", 2), ("d", 3)], got
