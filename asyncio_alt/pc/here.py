@@ -1,20 +1,18 @@
 """What the package is on CPython: the names of CPython's asyncio; the rest says where it runs."""
 
-import re
+import os
 import sys
 from asyncio import *  # noqa: F403
 from asyncio import __all__ as __all__
-from importlib.abc import MetaPathFinder
-from pathlib import Path
 
 _PACKAGE = __name__.rpartition(".pc.")[0]
-_FOLDER = Path(__file__).parents[1]
+_FOLDER = os.path.dirname(os.path.dirname(__file__))
 _RUN_HERE = {"lazy", "pc", "pubsub"}
 
 
-class _Finder(MetaPathFinder):
-    # Is asked for modules of the package, and for names that `from asyncio_alt import` has not
-    # found.
+class _Finder:
+    # A MetaPathFinder, but importlib.abc would take longer to import than all the rest. It is
+    # asked for modules of the package, and for names that `from asyncio_alt import` has not found.
     def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.partition(".")
         name = name.partition(".")[0]
@@ -28,9 +26,13 @@ class _Finder(MetaPathFinder):
 
 
 def _on_boards(name):
-    if (_FOLDER / f"{name}.py").exists() or (_FOLDER / name).is_dir():
+    path = os.path.join(_FOLDER, name)
+    if os.path.exists(f"{path}.py") or os.path.isdir(path):
         return True
-    source = (_FOLDER / "core.py").read_text("utf-8")
+    import re
+
+    with open(os.path.join(_FOLDER, "core.py"), encoding="utf-8") as file:
+        source = file.read()
     return re.search(rf"^(?:async )?(?:def |class )?{re.escape(name)}\b", source, re.MULTILINE)
 
 
