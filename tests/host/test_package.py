@@ -7,17 +7,20 @@ import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from asyncio_alt.pc import parts
 from tests.host.test_readme import EXAMPLES
 from tools import Unavailable, targets
 from tools.bootstrap import ROOT
 from tools.build import source, wheel
 from tools.targets.child import free_port
+from tools.targets.unix import micropython
 
 PYRIGHT = "pyright", "1.1.414"  # of npm
 LINKS = (ROOT / "docs" / "link.md").read_text("utf-8")
@@ -99,6 +102,21 @@ def test_command_says_what_it_needs_beside_the_wheel(installed, tmp_path):
         assert "pip install 'asyncio_alt[command]' brings it" in done.stderr
 
 
+def test_board_gets_the_files_of_the_wheel(installed, tmp_path):
+    # What the command needs beside the wheel comes from the environment of the tests.
+    packages = {"PYTHONPATH": sysconfig.get_path("purelib"), "MICROPYTHON": micropython()}
+    done = subprocess.run(
+        [installed / "bin" / "asyncio-alt", "install", tmp_path, "--parts", "full,link"],
+        cwd=tmp_path,
+        env={**os.environ, **packages},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "The check passed" in done.stdout, done.stderr
+    there = {path.relative_to(tmp_path).with_suffix(".py") for path in tmp_path.rglob("*.mpy")}
+    assert there == {Path(target) for target in parts.files(["full", "link"])}
+
+
 PYTHONS = [f"3.{minor}" for minor in range(10, 15)]
 
 
@@ -142,7 +160,7 @@ def one_end(name, *edits):
 
 def test_example_of_the_docs_runs_on_a_pc_and_on_micropython(installed):
     port = str(free_port())
-    board = one_end(
+    at_board = one_end(
         "out",
         ('async with pc.subscribe("sensor/+") as sub:', "if True:"),
         ("21.5}", "21.5}, retain=True"),
@@ -152,14 +170,14 @@ def test_example_of_the_docs_runs_on_a_pc_and_on_micropython(installed):
         "back", ("out.wait_connected", "back.wait_connected"), ("board.publish", "# board.publish")
     )
     with ThreadPoolExecutor(1) as pool, targets.get("unix") as unix:
-        micropython = pool.submit(unix.run, board.replace("8767", port), 30)
+        board = pool.submit(unix.run, at_board.replace("8767", port), 30)
         done = subprocess.run(
             [installed / "bin" / "python", "-c", pc.replace("8767", port)],
             capture_output=True,
             text=True,
             timeout=30,
         )
-        assert micropython.result().ok, micropython.result().err
+        assert board.result().ok, board.result().err
     assert (done.stdout, done.stderr) == ("('sensor/hall', {'temperature': 21.5})\n", "")
 
 
