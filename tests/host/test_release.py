@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.host.test_package import PYTHONS
 from tools import Unavailable
 from tools.bootstrap import ROOT, version
 from tools.build import release
@@ -163,3 +164,13 @@ def test_workflows_run_what_is_run_here_and_pin_what_they_use():
     assert any(command.startswith("python3 -m tools release") for command in commands)
     used = re.findall(r"uses: (.*)", "\n".join(texts))
     assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", use) for use in used)
+
+
+def test_wheel_is_checked_on_each_python_before_it_is_published():
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert str(json.loads(re.search(r"python: (\[.*\])", workflow)[1])) == str(PYTHONS)
+    needs = re.findall(r"^  (\w+):\n    needs: (\w+)", workflow, re.M)
+    assert needs == [("wheel", "build"), ("publish", "wheel"), ("pypi", "publish")]
+    # Only what goes to PyPI may ask for its token, and only there.
+    before, pypi = workflow.split("\n  pypi:\n")
+    assert "id-token" not in before and "id-token: write" in pypi and "password" not in workflow
