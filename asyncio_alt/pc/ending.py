@@ -10,12 +10,18 @@ import select
 import signal
 import stat
 import sys
-import termios
 import threading
 
 from asyncio_alt.pc import Problem, WrongArgument
 from asyncio_alt.pc.screen import escaped, without_password
 
+try:
+    import termios
+except ImportError:  # Windows, where none of this has been tried
+    termios = None
+
+_POLL = hasattr(select, "poll")
+_ALARM = getattr(signal, "SIGALRM", None)
 _PATIENCE = 1  # seconds to wait for the reader, after Ctrl-C
 _FILES = {  # errors that the user can put right
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR),
@@ -32,7 +38,8 @@ class Writer:
     """Writes until the time is over and nobody reads. Then it breaks off the current write, and
     writes no more. While somebody reads, the time does not matter.
 
-    seconds: that time, 0 for no limit. A signal ends it, as a write blocks the program.
+    seconds: that time, 0 for no limit. A signal ends it, as a write blocks the program; so on
+    Windows it is not broken off.
     """
 
     shut = False
@@ -43,18 +50,21 @@ class Writer:
         self._writing = self._seen = None  # numbers of writes
 
     def __enter__(self):
-        self._before = signal.signal(signal.SIGALRM, self._alarm)
+        if _ALARM:
+            self._before = signal.signal(_ALARM, self._alarm)
         if self._seconds:
             self.limit(self._seconds)
         return self
 
     def __exit__(self, *exc):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self._before)
+        if _ALARM:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(_ALARM, self._before)
 
     def limit(self, seconds):
         """Let the time be over in so many seconds."""
-        signal.setitimer(signal.ITIMER_REAL, seconds, _PATIENCE / 2)
+        if _ALARM:
+            signal.setitimer(signal.ITIMER_REAL, seconds, _PATIENCE / 2)
 
     def write(self, function, *args):
         """Call function(*args), which writes, if there is time."""
@@ -143,6 +153,8 @@ def _open_missing():
 
 
 def _is_pipe(fd):
+    if not _POLL:
+        return False
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
@@ -177,6 +189,8 @@ def _say(problem, code):
 
 def _continue_terminal():
     # The user may have stopped it with Ctrl-S.
+    if not termios:
+        return
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(1) == os.getpgrp():
             termios.tcflow(1, termios.TCOOFF)  # else TCOON undoes no Ctrl-S on Linux

@@ -40,6 +40,7 @@ _SHOWN = 200  # characters of a topic or a value in the table
 _NARROW = 50  # columns; a terminal with fewer shows topics and values only
 
 _YEAR = 365 * arguments.DAY
+_ALARM = getattr(signal, "SIGALRM", None)  # not on Windows
 
 
 def add_arguments(parser):
@@ -186,24 +187,28 @@ class _Output:
         self._task = asyncio.current_task()
 
     def __enter__(self):
-        self._before = {
-            signal.SIGALRM: signal.signal(signal.SIGALRM, self._over),
-            signal.SIGTERM: signal.signal(signal.SIGTERM, self._interrupt),
-        }
+        self._before = {signal.SIGTERM: signal.signal(signal.SIGTERM, self._interrupt)}
+        if _ALARM:
+            self._before[_ALARM] = signal.signal(_ALARM, self._over)
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
         self.start_clock(_JOINED)
         return self
 
     def __exit__(self, *exc):
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        if _ALARM:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def start_clock(self, more=0.001):
-        if self._seconds is not None:
+        if self._seconds is None:
+            return
+        if _ALARM:
             # The timer repeats: there may be more than one write on the way out.
             signal.setitimer(signal.ITIMER_REAL, self._seconds + more, 0.5)
+        else:
+            self._loop.call_later(self._seconds + more, self.end.set)
 
     @contextlib.contextmanager
     def writing(self):

@@ -656,6 +656,26 @@ def test_garbage_on_a_serial_line_is_said_in_one_line():
         os.close(child)
 
 
+# As on Windows, as far as that can be tried elsewhere
+
+_WINDOWS = """
+import select, signal, sys
+sys.modules["termios"] = None
+del signal.SIGALRM, signal.setitimer, signal.pthread_kill, select.poll
+from asyncio_alt.pc import __main__, ending
+print(ending.run(__main__.main, sys.argv[1:]))
+"""
+
+
+def test_topics_need_nothing_that_only_posix_has(where):
+    command = [sys.executable, "-c", _WINDOWS, "topics", where, "--filter", "count"]
+    done = subprocess.run(
+        [*command, "--seconds", "0.5"], cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT
+    )
+    *lines, code = done.stdout.splitlines()
+    assert code == "0" and lines and lines[0].startswith("count "), done.stderr
+
+
 # Wrong arguments
 
 
