@@ -161,7 +161,7 @@ class TaskGroup:
         self._tasks.pop(t, None)
         parent = self._parent
         if not self._tasks and parent.data is _Parked:
-            core._push(parent, core._heir(child._task))
+            core.push(parent, core.heir(child._task))
         er = t.data
         if isinstance(er, (StopIteration, core.CancelledError)):
             return

@@ -164,7 +164,7 @@ class Queue:
                 return True  # a scheduled callback was faster
             if t.state:  # it has not ended in the queue
                 self._turns.append(t)
-                core._wake(t)
+                core.wake(t)
                 return True
 
     def _wait(self, queue, blocked):
