@@ -7,10 +7,8 @@ if sys.implementation.name == "micropython":
     # the modules of this package.
     from .core import (
         CancelledError,
-        TimeoutError,
         create_task,
         cur_task,
-        current_task,
         run,
         sleep,
         sleep_ms,

@@ -12,7 +12,6 @@ _promote_to_task, which are stock's. Who writes the variables and replaces the f
     ahead               ioqueue                        core ioqueue pubsub trace trace_read
     answer              trace                          core ioqueue trace
     asleep              core ioqueue                   core event pubsub timer
-    calls               loop                           core loop
     claimed             claim core                     core loop
     cur_task            core ioqueue irq polled timer  many
     drop                ioqueue                        core
@@ -26,6 +25,7 @@ _promote_to_task, which are stock's. Who writes the variables and replaces the f
     poller              core ioqueue trace             core ioqueue trace
     push                core trace                     core ending funcs group ioqueue trace
     queue_methods       trace                          core trace
+    run_calls           loop                           core
     run_until_complete  trace                          core ending loop trace
     running             core                           core loop runner trace
     tell                loop                           core
@@ -69,14 +69,12 @@ tasks = {}
 streams = {}  # the streams that ioqueue.IOQueue waits for
 first_flag = None  # first and last of the linked list of waiting ThreadSafeFlags
 last_flag = None
-calls = None  # loop.Calls, once there is a Loop
+run_calls = None  # the run() of loop.Calls, once there is a Loop
 drop = None  # ioqueue._drop, once that is loaded: drops all transports and servers
 idle = int  # called with how long to wait, returns how long to poll; else idle.set_idle_hook()'s
-io_ahead = None  # None: I/O takes its turn (roundrobin). Else as ahead
+io_ahead = False  # I/O runs ahead of what is ready; False: it takes its turn, roundrobin()
 ring = bell.ring
 once = bell.once
-_clear = bell.clear
-_buf = bytearray(1)  # for _clear()
 ahead = -1000  # ms that a priority wake-up adds to the clock: minus the priority window
 
 
@@ -93,8 +91,11 @@ class SingletonGenerator:
 
     if once:
 
-        def __iter__(self):
-            push(cur_task, self.state)
+        def __iter__(self, once=once):
+            # First the state, which was just looked up: MicroPython keeps the places of names in a
+            # small table, where cur_task may have the same entry.
+            key = self.state
+            push(cur_task, key)
             return once(0)
 
     else:
@@ -114,7 +115,7 @@ class SingletonGenerator:
 def sleep_ms(t, sgen=SingletonGenerator()):
     """Awaitable that pauses the task for t ms (int; less than 0 is as 0)."""
     try:
-        sgen.state = ticks_add(ticks(), t if t > 0 else 0)
+        sgen.state = ticks_add(ticks(), t) if t > 0 else ticks()
     except TypeError:
         raise TypeError("sleep: delay must be a number (ms: an int)")
     return sgen
@@ -271,38 +272,38 @@ def _end(t, er, awaited):
 # The run loop
 
 
-def answer():
-    # The bell has rung: wake the tasks that wait for a flag that is set, then run the
-    # callbacks. Returns whether there was such a task.
+def answer(clear=bell.clear, buf=bytearray(1)):
+    # The bell has rung: wake the tasks that wait for a flag that is set, then run the callbacks.
+    # Returns the last of these tasks, or None. It is short, as it lies between an interrupt and
+    # the task. A flag's truth would be looked for in its class; hence `is`.
     global first_flag, last_flag, cur_task
-    _clear(_buf)
-    woken = False
-    prev = None
+    clear(buf)
+    prev = t = None
     f = first_flag
-    while f:
+    while f is not None:
         nxt = f.next
         if f.state:
-            woken = True
-            if prev:
-                prev.next = nxt
-            else:
+            if prev is None:
                 first_flag = nxt
-            f.next = None
+            else:
+                prev.next = nxt
             t = f.task
             f.task = None
-            early = ahead if f.priority else io_ahead
-            if early is None:
-                push(t)
+            if f.priority or io_ahead:
+                push(t, ticks_add(ticks(), ahead))
             else:
-                push(t, ticks_add(ticks(), early))
+                push(t)
+            if nxt is None:
+                break
+            f.next = None
         else:
             prev = f
         f = nxt
     last_flag = prev
-    if calls:
+    if run_calls:
         cur_task = None
-        calls.run()
-    return woken
+        run_calls()
+    return t
 
 
 def queue_methods():
@@ -325,6 +326,11 @@ def run_until_complete(main_task=None):
     excs = (CancelledError, Exception)
     peek, pop, push = queue_methods()
     rung = bell.rung
+    due = None  # a key that has come: a task with the same key needs no look at the clock
+    # A local name is faster, and takes the same time whatever it is called.
+    now = ticks
+    diff = ticks_diff
+    polled = streams
     ender = None
     try:
         running = True
@@ -332,54 +338,56 @@ def run_until_complete(main_task=None):
         while True:
             if rung():
                 answer()
-            # Find the task to run: look once at the streams, sleep until there is a task.
-            looked = not streams
-            while True:
-                t = peek()
-                if t:
-                    dt = ticks_diff(t.ph_key, ticks())
-                    if dt <= 0:
-                        if looked:
-                            break
-                        dt = 0
-                elif streams or first_flag:
-                    if not (main_task or tasks):
-                        return  # there are only transports
-                    dt = -1
-                elif main_task:
-                    dt = bell.idle
-                else:
-                    return
-                if dt:
-                    asleep = True
-                    if peek() is not t:
+            t = None if polled else peek()
+            if not t or t.ph_key != due:
+                # It may not be its time: look once at the streams, sleep until there is a task.
+                looked = not polled
+                while True:
+                    t = peek()
+                    if t:
+                        dt = diff(t.ph_key, now())
+                        if dt <= 0:
+                            if looked:
+                                due = t.ph_key
+                                break
+                            dt = 0
+                    elif polled or first_flag is not None:
+                        if not (main_task or tasks):
+                            return  # there are only transports
+                        dt = -1
+                    elif main_task:
+                        dt = bell.idle
+                    else:
+                        return
+                    if dt:
+                        due = None
+                        asleep = True
+                        if peek() is not t:
+                            asleep = False
+                            continue  # a scheduled callback has queued it just now
+                        cur_task = None
+                        dt = idle(dt)
+                    if polled:
+                        _io_queue.wait_io_event(dt)
+                        looked = True
                         asleep = False
-                        continue  # a scheduled callback has queued it just now
-                    cur_task = None
-                    dt = idle(dt)
-                if streams:
-                    _io_queue.wait_io_event(dt)
-                    looked = True
-                    asleep = False
-                else:
-                    woken = False
-                    # Reckoned anew, with no jump from the clock to the poll, at which a callback
-                    # could run and take its time.
-                    for _ in poller.ipoll(
-                        dt if not t else max(0, min(dt, ticks_diff(t.ph_key, ticks())))
-                    ):
-                        woken = answer()
-                    asleep = False
-                    if woken:
-                        break
+                    else:
+                        # Reckoned anew, with no jump from the clock to the poll, at which a
+                        # callback could run and take its time.
+                        if t:
+                            dt = max(0, min(dt, diff(t.ph_key, now())))
+                        if any(poller.ipoll(dt)) and answer():
+                            asleep = False
+                            break
+                        asleep = False
             # Run it until it waits for something, which will queue it again.
             try:
                 t = pop()
                 cur_task = t
-                exc = t.data
-                if exc is None:
+                if t.data is None:
                     t.coro.send(None)
                 elif t.state:
+                    exc = t.data
                     t.data = None
                     if hasattr(exc, "remove"):
                         # A scheduled callback woke it before it had noted its queue.
@@ -387,7 +395,7 @@ def run_until_complete(main_task=None):
                     else:
                         t.coro.throw(exc)
                 elif t.state is None:
-                    report("Task exception wasn't retrieved", exc, t)
+                    report("Task exception wasn't retrieved", t.data, t)
             except excs as er:
                 over = t is main_task or t is ender
                 try:

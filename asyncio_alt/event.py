@@ -33,7 +33,7 @@ class Event:
             if t.state:  # it has not ended in the queue
                 core._task_queue.push(t)
         if core.asleep:
-            _ring(_RING)
+            _ring(b"\0")
 
     def wait(self):  # async
         """Waits until the event is set; returns True."""
@@ -53,10 +53,10 @@ class Event:
 
 def enlist(flag):
     """Puts a flag, or an object with the same fields, at the end of the loop's list."""
-    if core.first_flag:
-        core.last_flag.next = flag
-    else:
+    if core.first_flag is None:
         core.first_flag = flag
+    else:
+        core.last_flag.next = flag
     core.last_flag = flag
 
 
@@ -79,7 +79,7 @@ class ThreadSafeFlag(io.IOBase):
         """Sets the flag and wakes the task that waits for it. May be called from anywhere: hard
         interrupts, other threads; never allocates."""
         self.state = 1
-        _ring(_RING)
+        _ring(b"\0")
 
     def clear(self):
         """Clears the flag. May be called from anywhere."""
@@ -119,4 +119,3 @@ class ThreadSafeFlag(io.IOBase):
 
 
 _ring = core.ring
-_RING = b"\0"

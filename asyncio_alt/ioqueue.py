@@ -78,8 +78,8 @@ def roundrobin(on=None):
     ready tasks, as in stock asyncio. False: it runs next, ahead of all that became ready within
     the last priority_window() ms."""
     if on is not None:
-        core.io_ahead = None if on else core.ahead
-    return core.io_ahead is None
+        core.io_ahead = not on
+    return not core.io_ahead
 
 
 def priority_window(ms=None):
@@ -92,8 +92,6 @@ def priority_window(ms=None):
         if not 1 <= ms <= 1048576:
             raise ValueError("priority_window: ms must be 1 to 2**20")
         core.ahead = -ms
-        if core.io_ahead is not None:
-            core.io_ahead = -ms
     return -core.ahead
 
 
@@ -296,18 +294,17 @@ class IOQueue:
                         t = e[_READER]
                         if t and ev & ~_POLLOUT:
                             e[_READER] = None
-                            ahead = core.ahead if (ev | e[_EVENTS]) & _POLLPRI else core.io_ahead
-                            if ahead is None:
-                                push(t)
+                            if (ev | e[_EVENTS]) & _POLLPRI or core.io_ahead:
+                                push(t, core.ticks_add(core.ticks(), core.ahead))
                             else:
-                                push(t, core.ticks_add(core.ticks(), ahead))
+                                push(t)
                         t = e[_WRITER]
                         if t and ev & ~(_POLLIN | _POLLPRI):
                             e[_WRITER] = None
-                            if core.io_ahead is None:
-                                push(t)
+                            if core.io_ahead:
+                                push(t, core.ticks_add(core.ticks(), core.ahead))
                             else:
-                                push(t, core.ticks_add(core.ticks(), core.io_ahead))
+                                push(t)
                         self._update(e)
                 except Exception as er:
                     if not self._blame():

@@ -2,7 +2,8 @@
 
 # A module a line, then its names. One text takes less heap than tuples.
 _NAMES = """\
-core SingletonGenerator Task TaskQueue run_until_complete select ticks ticks_add ticks_diff
+core SingletonGenerator Task TaskQueue TimeoutError current_task run_until_complete select ticks
+core ticks_add ticks_diff
 claim install
 datagram DatagramProtocol DatagramTransport join_multicast
 ending end_limit
@@ -38,7 +39,7 @@ def load(package, name, names=_NAMES):
     if name == "__all__" and "core" in package:
         # The names that `import *` takes of the package and of its core: those that both have.
         both = [name for name in package if name[0] != "_" and name in package["core"].__dict__]
-        return names[0].split(" ")[1:] + both
+        return [name for line in names[:2] for name in line.split(" ")[1:]] + both
     for line in names:
         line = line.split(" ")
         if name in line:

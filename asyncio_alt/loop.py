@@ -55,6 +55,12 @@ class Calls:
             core.report("Exception in callback", er)
 
 
+def _new_calls():
+    global _calls
+    _calls = Calls()
+    core.run_calls = _calls.run
+
+
 _spare = {"message": None, "exception": None, "future": None}  # for a report when the heap is full
 
 
@@ -143,7 +149,7 @@ class Loop:
         that it raises goes to the exception handler."""
         if not callable(callback):
             raise TypeError("callback must be callable")
-        core.calls.put(callback, args)
+        _calls.put(callback, args)
 
     def create_future():
         """Makes a Future."""
@@ -333,9 +339,9 @@ def new_event_loop():
         core.ender = core.cur_task
     else:
         core.reset()
-        core.calls = Calls()
+        _new_calls()
     return Loop
 
 
-core.calls = Calls()
+_new_calls()
 core.tell = report

@@ -17,7 +17,7 @@ _FURTHER = {
     "asyncio_alt": [("trace", ["start", "stop"])],
     "asyncio_alt.pubsub": [("link.shm", ["SharedLink"])],
 }
-_HOUSE = {"ioctl", "remove"}  # public by accident
+_HOUSE = {"SingletonGenerator", "run_until_complete", "ioctl", "remove"}  # public by accident
 
 
 def add_arguments(parser):
@@ -60,26 +60,30 @@ def _public(package):
     tree = ast.parse((package / table).read_text("utf-8"))
     modules = []
     if package == _PACKAGE:
+        modules.append(("core", []))  # its names are in __init__.py and the table
         init = ast.parse((package / "__init__.py").read_text("utf-8"))
-        shown = {
+        handed_on = {
             alias.name
             for node in ast.walk(init)
             if isinstance(node, ast.ImportFrom) and node.module == "core"
             for alias in node.names
         }
-        core = ast.parse((package / "core.py").read_text("utf-8"))
-        names = [n.name for n in core.body if isinstance(n, _DEFINES) and n.name in shown]
-        modules.append(("core", names))
     for node in tree.body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "_NAMES":
             lines = ast.literal_eval(node.value).splitlines()
-            lines = [line for line in lines if line.split()[0] != "core"]  # of no use to programs
             for module, *names in map(str.split, lines):
+                if module == "core":
+                    handed_on.update(names)
+                    continue
                 # stream hands on start_server, as stock's does; server defines it.
                 if module == "stream":
                     names.remove("start_server")
                     modules.append(("server", ["start_server"]))
                 modules.append((module, names))
+    if package == _PACKAGE:
+        core = ast.parse((package / "core.py").read_text("utf-8"))
+        names = [n.name for n in core.body if isinstance(n, _DEFINES) and n.name in handed_on]
+        modules[0] = "core", [name for name in names if name not in _HOUSE]
     return modules
 
 

@@ -51,9 +51,6 @@ import asyncio_alt
 from asyncio_alt import core
 from asyncio_alt.lazy import _NAMES
 
-for name in core.__dict__:
-    if not name.startswith("_"):
-        getattr(asyncio_alt, name)
 for line in _NAMES.split("\\n"):
     names = line.split()
     if names[0] in MISSING:
