@@ -95,45 +95,24 @@ def _topic(topic):
     return topic.split("/")
 
 
-class Ticket(Waiter):
-    """A message of Broker.offer() that a subscriber has no room for yet. Only the broker makes
-    it."""
+def _may_wait(sink):
+    return hasattr(sink, "unqueue") and getattr(sink, "policy", "block") == "block"
 
+
+class _Ticket(Waiter):
+    # One publish_wait() that waits for room.
     def __init__(self):
         self.sinks = []  # those that have no room yet
 
     def wait(self, sink):
-        """Called by a sink that keeps the message until it has room."""
         self.sinks.append(sink)
 
     def done(self, sink):
-        """Called by that sink when it has taken the message, or given it up."""
         # A sink is not waited for after its put_wait() has raised.
         if sink in self.sinks:
             self.sinks.remove(sink)
             if not self.sinks and self.task:
                 wake(self)
-
-    async def taken(self):
-        """Waits until all have room, and returns the rating. If that is cancelled, it is
-        close()d."""
-        try:
-            if self.sinks:
-                await self._wait()
-        finally:
-            self.close()
-        return self.rating
-
-    def close(self):
-        """Those that have no room yet do not get the message; ends taken()."""
-        while self.sinks:
-            sink = self.sinks.pop()
-            try:
-                sink.unqueue(self)
-            except FAULTS as er:
-                self.broker._raised(sink, er)
-        if self.task:
-            wake(self)
 
 
 class Broker:
@@ -153,8 +132,9 @@ class Broker:
         self._number = 0  # of the last sink
         self._routes = {}  # topic: the sinks that it goes to
         self._retained = {}  # topic: payload
+        self._waits = {}  # topic: those of them that publish_wait() waits for, if there are any
         self._plain = ()  # the sinks in _routes that have no put_wait()
-        self._ticket = None  # a Ticket that nobody has waited with
+        self._ticket = None  # a _Ticket that nobody has waited with
         self._untidy = False  # one that is closed is still in the tree
 
     # Subscribing
@@ -256,6 +236,7 @@ class Broker:
     def _forget_routes(self):
         self._plain = ()
         self._routes.clear()
+        self._waits.clear()
 
     def _forget(self, sink):
         # A Subscription or Call has been closed.
@@ -314,7 +295,10 @@ class Broker:
         if 1 < n <= _SHARES and n not in _shares:
             _shares[n] = tuple(i / n for i in range(n + 1))
         if len(self._routes) >= _ROUTES:
-            self._routes.popitem()
+            self._waits.pop(self._routes.popitem()[0], None)
+        waits = [sink for sink in sinks if _may_wait(sink)]
+        if waits:
+            self._waits[topic] = waits
         self._routes[topic] = sinks = tuple(sinks)
         return sinks
 
@@ -412,20 +396,12 @@ class Broker:
         message. Those that have room get it at once; several calls that wait for the same
         subscriber go on in the order in which they came. If one is cancelled, subscribers that
         had no room yet do not get the message."""
-        rating = self.offer(topic, payload, retain, skip)
-        if type(rating) is Ticket:
-            return await rating.taken()
-        return rating
-
-    def offer(self, topic, payload, retain=False, skip=None):
-        """The part of publish_wait() before it waits. Returns the rating; or, if there are
-        subscribers to wait for, a Ticket: await ticket.taken()."""
         try:
             sinks = self._routes[topic]
         except (KeyError, TypeError):
             sinks = self._route(topic)
         # Nobody else may have it: a function that is called may publish and wait, too.
-        ticket = self._ticket or Ticket()
+        ticket = self._ticket or _Ticket()
         self._ticket = None
         if _Lease and isinstance(payload, _Lease):
             rating = self._publish_lease(sinks, topic, payload, retain, skip, ticket)
@@ -449,9 +425,24 @@ class Broker:
         if not ticket.sinks:
             self._ticket = ticket
             return rating
-        ticket.broker = self
-        ticket.rating = rating
-        return ticket
+        try:
+            await ticket._wait()
+        finally:
+            while ticket.sinks:  # it was cancelled
+                sink = ticket.sinks.pop()
+                try:
+                    sink.unqueue(ticket)
+                except FAULTS as er:
+                    self._raised(sink, er)
+        return rating
+
+    def would_wait(self, topic, skip=None):
+        """Whether publish_wait() would have to wait for room now."""
+        if topic not in self._routes:
+            self._route(topic)
+        return topic in self._waits and any(
+            [sink.full() for sink in self._waits[topic] if sink is not skip]
+        )
 
     def _retain(self, topic, payload):
         if payload is None or isinstance(payload, (bytes, str)) and not payload:

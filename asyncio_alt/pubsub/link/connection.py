@@ -66,6 +66,13 @@ class Connection(FramedProtocol):
         if not self._hand_out:
             self.start_dispatch()
 
+    def unpark(self):
+        """Ends the work for the frame that is parked. Returns whether it has not even begun, for
+        lack of memory."""
+        if self._task:
+            self._task.cancel()
+        return not self._task
+
     async def attend(self, resend):
         """Sends signs of life, and frames again: on a lossy carrier, after so many ms without an
         acknowledgement. Ends with the connection; TimeoutError if the peer is silent."""

@@ -4,7 +4,7 @@ import struct
 from os import urandom
 
 from ... import Event
-from ..broker import Ticket, matches
+from ..broker import matches
 from ..compat import const, report, ticks_ms
 from .codec import decode, encode, to_text, to_utf8
 from .handshake import SIZE, Refused
@@ -74,8 +74,8 @@ class Peer:
         self.changed = Event()  # it is connected, or all is delivered
         self._heads = {}  # topic: the beginning of a frame, up to its payload
         self._late = []  # (topic, payload, retain, ticket): publish_wait() waits
-        # The Ticket of the last message, which waits for room in the broker. Until it has room,
-        # later connections are not read either: so one message is held, at most.
+        # The last message of this connection waits for room in the broker. Until it has room, also
+        # later connections are not read: so one message is held, at most.
         self.held = None
         self._topics = {}  # a topic's bytes: (the topic, whether it matches `receive`)
 
@@ -216,30 +216,37 @@ class Peer:
                 self.dropped += not late[2]
                 break
 
-    # MicroPython keeps small frames on the C stack: those of all that is called for each message
-    # should be. See docs/protocols.md.
+    # MicroPython keeps frames of up to 11 words on the C stack: those of all that is called for
+    # each message should be. See docs/protocols.md.
 
     def _post(self, topic, payload, retain):
         if retain:
             self.mirror.stale.pop(topic, None)
-        head = self._heads.get(topic)
+        frame = self._heads.get(topic)
         kind = 0
-        if not head or type(payload) is not bytes:
-            head, kind, payload = self._made(topic, payload)
-            if not head:
+        if not frame or type(payload) is not bytes:
+            frame, kind, payload = self._made(topic, payload)
+            if not frame:
                 return 1
-        frame = self.store.joined(head, payload) if self.store else head + payload
+        if retain:
+            kind |= _RETAIN
+        frame = self.store.joined(frame, payload) if self.store else frame + payload
         if len(frame) > self.size:
-            # It can never be sent: that is no fault of the connection.
-            er = ValueError("payload: it is too large for this link")
-            return self._lost(topic, er, "cannot carry")
-        frame[5] = kind | _RETAIN if retain else kind
-        w = self.window
-        if not w.frames:
+            return self._too_large(topic)
+        frame[5] = kind
+        if not self.window.frames:
             self.moved = ticks_ms()
-        w.add(frame)
-        self._write(frame)
+        self.window.add(frame)
+        if self.store:
+            frame = self.store.placed(frame)
+        self.conn.due = False
+        self.conn.send(frame)
         return 0
+
+    def _too_large(self, topic):
+        # It can never be sent: that is no fault of the connection.
+        er = ValueError("payload: it is too large for this link")
+        return self._lost(topic, er, "cannot carry")
 
     def _made(self, topic, payload):
         # The beginning of a frame, up to its payload; None if a link cannot carry that.
@@ -262,19 +269,15 @@ class Peer:
         report("A link %s a message of topic %r" % (what, topic), er)
         return 1
 
-    def _write(self, frame):
-        conn = self.conn
-        conn.due = False
-        conn.send(self.store.placed(frame) if self.store else frame)
-
     def pump(self):
         """Writes what there is room for."""
         w = self.window
-        while self.conn and not self.conn.full:
+        while w.written < len(w.frames) and self.conn and not self.conn.full:
             frame = w.next()
             if not frame:
                 break
-            self._write(frame)
+            self.conn.due = False
+            self.conn.send(self.store.placed(frame) if self.store else frame)
         stale = self.mirror.stale
         while (self._late or stale) and not self.full():
             try:
@@ -344,9 +347,10 @@ class Peer:
         known = bytes(view[HEAD:n])
         known = self._topics.get(known) or self._learn(known)
         if known[1]:
+            n = view[n:]
             if view[5] & _KIND:
-                return self._decode(known[0], view[5], view[n:])
-            return self._publish(known[0], view[5], bytes(view[n:]))
+                return self._decode(known[0], view[5], n)
+            return self._publish(known[0], view[5], bytes(n))
         self.dropped += 1
 
     def _learn(self, name):
@@ -378,20 +382,20 @@ class Peer:
             retain = False
             self.dropped += 1
         self.received += 1
-        ticket = self._broker.offer(topic, payload, retain, self._sink)
-        if type(ticket) is Ticket:
-            self.held = ticket
+        if self._broker.would_wait(topic, self._sink):
+            self.held = self.conn
             self.window.hold(1)
-            return self._taken(topic, ticket)
+            return self._publish_wait(self.conn, topic, payload, retain)
+        self._broker.publish(topic, payload, retain, self._sink)
 
-    async def _taken(self, topic, ticket):
+    async def _publish_wait(self, held, topic, payload, retain):
         # When it is done, the connection and the peer may be others.
         try:
-            await ticket.taken()
+            await self._broker.publish_wait(topic, payload, retain, self._sink)
         except Exception as er:
             self._lost(topic, er)
         finally:
-            if self.held is ticket:
+            if self.held is held:
                 self.held = None
                 self.window.hold(0)
         conn = self.conn
@@ -401,10 +405,11 @@ class Peer:
 
     def give_up(self):
         """The message that waits for room in the broker is lost to those that have none."""
-        if self.held:
-            self.held.close()
+        held = self.held
+        if held:
             self.held = None
             self.window.hold(0)
+            self.dropped += held.unpark()
 
 
 def _remember(topics, topic, what):
