@@ -17,6 +17,7 @@ COMMANDS = {
     "doctor": ("asyncio_alt.pc.doctor", "what a board is, and what asyncio_alt can do there"),
     "bench": ("asyncio_alt.pc.bench", "measure it on a board, beside stock asyncio"),
     "topics": ("asyncio_alt.pc.topics", "watch the topics of a board or an MQTT broker, publish"),
+    "page": ("asyncio_alt.pc.page", "show the topics in a web browser, publish"),
     "trace": ("asyncio_alt.pc.trace", "record what the tasks of a board do, and draw it"),
     "top": ("asyncio_alt.pc.top", "watch the tasks of a board while they run"),
 }
@@ -30,6 +31,7 @@ def main(argv):
     except ModuleNotFoundError as error:
         for extra, modules in (
             ("command", _NEEDED),
+            ("page", ("websockets",)),
             ("mqtt", ("aiomqtt",)),
             ("serial", ("serial_asyncio_fast",)),
         ):

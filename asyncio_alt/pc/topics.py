@@ -44,11 +44,13 @@ _ALARM = getattr(signal, "SIGALRM", None)  # not on Windows
 
 
 def add_arguments(parser):
-    parser.add_argument("where", metavar="WHERE", type=_where, help="broker or board, see above")
+    parser.add_argument(
+        "where", metavar="WHERE", type=where_type, help="broker or board, see above"
+    )
     parser.add_argument(
         "--filter",
         action="append",
-        type=_filter,
+        type=filter_type,
         metavar="FILTER",
         help="the topics to watch, with + and # as in MQTT; may be given again (default: all)",
     )
@@ -84,7 +86,7 @@ def add_arguments(parser):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Where:
+class Where:
     shown: str  # without a password
     host: str = ""  # else it is a serial port
     port: int = 0
@@ -94,7 +96,8 @@ class _Where:
     device: str = ""
 
 
-def _where(text):
+def where_type(text) -> Where:
+    """Read WHERE; raise argparse's error if it is invalid."""
     shown = without_password(text)
 
     def wrong(why):
@@ -114,18 +117,18 @@ def _where(text):
             raise wrong("mqtt:// takes a host and a port; in a password / ? # are %2F %3F %23")
         user, password = (part and unquote(part) for part in (url.username, url.password))
         host = url.hostname or "127.0.0.1"
-        where = _Where(shown, host, port, True, user, password)
+        where = Where(shown, host, port, True, user, password)
     elif scheme and scheme[1].lower() not in ("socket", "rfc2217"):
         raise wrong("it must be mqtt://HOST, HOST:PORT or a serial port")
     elif scheme or "/" in text or ":" not in text:
         if not text or "\0" in text:
             raise wrong("it must be mqtt://HOST, HOST:PORT or a serial port")
-        return _Where(shown, device=text)
+        return Where(shown, device=text)
     else:
         host, _, port = text.rpartition(":")
         if not (port.isascii() and port.isdecimal()):
             raise wrong("the port must be a number from 1 to 65535")
-        where = _Where(shown, host.strip("[]"), int(port[:9]))
+        where = Where(shown, host.strip("[]"), int(port[:9]))
     if not 0 < where.port < 65536:
         raise wrong("the port must be a number from 1 to 65535")
     try:
@@ -136,7 +139,8 @@ def _where(text):
     return where
 
 
-def _filter(text):
+def filter_type(text) -> str:
+    """Check a filter; raise argparse's error if it is invalid."""
     try:
         text.encode()
         matches(text, "x")
@@ -270,18 +274,22 @@ async def _run(args, filters, record):
 async def _joined(args, broker, send, receive):
     """Join the broker to the other end that args.where names, while the context lasts."""
     where = args.where
-    if where.mqtt:
-        joined = _mqtt(where, broker, send, receive)
-    else:
-        carrier = _Port(args) if where.device else Tcp(where.host, where.port)
-        joined = Link(broker, carrier, send, receive, secret=os.fsencode(args.secret))
+    joined = link(args, where, broker, send, receive)
     async with joined:
         try:
             # The connection may be lost again already.
             await asyncio.wait_for(_until(lambda: joined.connected or joined.received), _JOINED)
         except asyncio.TimeoutError:
-            raise Problem(f"no connection to {where.shown}{_why(joined)}") from None
+            raise Problem(f"no connection to {where.shown}{why(joined)}") from None
         yield joined
+
+
+def link(args, where, broker, send, receive):
+    """Return the Link or the Bridge between a broker and the other end; not started yet."""
+    if where.mqtt:
+        return _mqtt(where, broker, send, receive)
+    carrier = _Port(where, args) if where.device else Tcp(where.host, where.port)
+    return Link(broker, carrier, send, receive, secret=os.fsencode(args.secret))
 
 
 def _mqtt(where, broker, send, receive):
@@ -306,8 +314,8 @@ class _Port:
     calls = True
     lossy = True
 
-    def __init__(self, args):
-        self._args = args.where.device, args.baud
+    def __init__(self, where, args):
+        self._args = where.device, args.baud
 
     async def open(self, factory):
         from serial_asyncio_fast import create_serial_connection
@@ -327,7 +335,7 @@ async def _until(condition):
         await asyncio.sleep(0.02)
 
 
-def _why(joined):
+def why(joined):
     """Return ": " and the reason why the last connection ended, "" if it is not known."""
     error = getattr(joined, "error", None)
     if error is None:
@@ -345,18 +353,20 @@ async def _publish(broker, joined, topic, payload, retain, reported):
         await broker.publish_wait(topic, payload, retain)
         await _until(lambda: (getattr(joined, name), dropped.dropped, len(reported)) != known)
 
-    why = f"the other end has not taken it in {_SENT} s"
+    reason = f"the other end has not taken it in {_SENT} s"
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(sent(), _SENT)
     if getattr(joined, name) > known[0]:
         return
     if len(reported) > known[2]:
-        why = escaped(reported[-1], _SHOWN)
+        reason = escaped(reported[-1], _SHOWN)
     elif dropped.dropped > known[1]:
-        why = "it is too long for the other end" if joined.connected else "the connection is lost"
+        reason = (
+            "it is too long for the other end" if joined.connected else "the connection is lost"
+        )
     else:
-        why += _why(joined)
-    raise Problem(f"--publish {escaped(topic, _SHOWN)}: not sent: {why}")
+        reason += why(joined)
+    raise Problem(f"--publish {escaped(topic, _SHOWN)}: not sent: {reason}")
 
 
 class Seen:
@@ -418,7 +428,7 @@ class Seen:
             count, payload, times = self.topics[topic]
             rate = sum(now - t <= _WINDOW for t in times) / _WINDOW
             cells = [str(count), f"{rate:.1f}", f"{now - times[-1]:.1f} s"] if wide else []
-            table.add_row(escaped(topic, _SHOWN), *cells, _start(payload))
+            table.add_row(escaped(topic, _SHOWN), *cells, start(payload))
         if more := len(self.topics) - len(topics):
             plus = "+" if len(self.topics) >= _TOPICS else ""
             table.caption = f"{more:,}{plus} more topics: --filter chooses"
@@ -432,7 +442,7 @@ async def _watch(seen, joined, where, output):
             await asyncio.wait_for(output.end.wait(), 0.2)
         if joined.connected != connected and not output.end.is_set():
             connected = joined.connected
-            state = "connected again" if connected else f"not connected{_why(joined)}"
+            state = "connected again" if connected else f"not connected{why(joined)}"
             print(f"{where}: {state}", file=sys.stderr, flush=True)
 
 
@@ -443,7 +453,7 @@ async def _watch_table(seen, joined, where, output):
         live.start()
     try:
         while not output.end.is_set():
-            state = "connected" if joined.connected else f"not connected{_why(joined)}"
+            state = "connected" if joined.connected else f"not connected{why(joined)}"
             title = f"{escaped(where)}, {state}, {seen.count} messages"
             with output.writing():
                 live.update(seen.table(title, screen.width, screen.height), refresh=True)
@@ -459,7 +469,7 @@ def _shown(payload):
     return str(fields["payload"]) if "payload" in fields else payload.hex(" ")
 
 
-def _start(payload):
+def start(payload):
     """Return the beginning of a payload, as it goes into a table."""
     if isinstance(payload, bytes) and len(payload) > _SHOWN:
         start = payload[:_SHOWN]

@@ -246,6 +246,7 @@ def test_a_terminal_is_resized(where):
         ("top SCRIPT", b"owned"),
         ("trace SCRIPT", b"owned"),
         ("asyncio-alt bench unix", b"passes"),
+        ("asyncio-alt page WHERE --port 0", b"http://"),
     ],
 )
 def test_ctrl_c_ends_a_command_with_130(words, mark, where, tmp_path):
@@ -335,6 +336,7 @@ _RUNS = {
     "asyncio-alt doctor": "unix",
     "asyncio-alt bench": "unix -o OUT/bench.json",
     "asyncio-alt topics": "WHERE --seconds 0.5",
+    "asyncio-alt page": "WHERE --port 0 --seconds 0.5",
     "asyncio-alt trace": "SCRIPT --target unix -o OUT",
     "asyncio-alt top": "SCRIPT --target unix --period 0.05",
 }
@@ -743,6 +745,9 @@ def test_topics_need_nothing_that_only_posix_has(where):
         "asyncio-alt bench unix -o /nonexistent/x",
         "asyncio-alt bench socket://h:x",
         "asyncio-alt trace --target socket://h:99999",
+        "asyncio-alt page",
+        "asyncio-alt page h:0",
+        "asyncio-alt page h:1 --port 65536",
         "asyncio-alt x",
     ],
 )
