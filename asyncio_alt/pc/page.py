@@ -146,8 +146,8 @@ class _Source:
             for name in ("received", "delivered", "sent", "dropped", "refused", "resent")
             if isinstance(getattr(link, name, None), int)
         }
-        if out := getattr(link, "out", None):  # of a Bridge
-            counts |= {"queued": len(out), "dropped": out.dropped}
+        if self.where.mqtt:
+            counts |= {"queued": link.out.queued, "dropped": link.out.dropped}
         return {
             "name": self.where.shown,
             "connected": bool(link.connected),
@@ -211,26 +211,29 @@ class _Server:
 
     async def talk(self, socket):
         """Tell a page what changes, and take what it publishes."""
-        telling = asyncio.create_task(self._tell(socket))
+        both = [asyncio.create_task(way(socket)) for way in (self._tell, self._take)]
         try:
-            async for text in socket:
-                await socket.send(json.dumps({"said": self._publish(text)}))
-        except ConnectionClosed:
-            pass
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            for task in both:
+                task.cancel()
+            for ended in await asyncio.gather(*both, return_exceptions=True):
+                if isinstance(ended, Exception) and not isinstance(ended, ConnectionClosed):
+                    raise ended
+
+    async def _take(self, socket):
+        async for text in socket:
+            await socket.send(json.dumps({"said": self._publish(text)}))
 
     async def _tell(self, socket):
         seen = [0] * len(self.sources)
-        with contextlib.suppress(ConnectionClosed):
-            while True:
-                rows = [source.since(n) for source, n in zip(self.sources, seen, strict=True)]
-                seen = [source.changes for source in self.sources]
-                states = [source.state() for source in self.sources]
-                # A page that reads slowly gets fewer messages, each with the last values.
-                await socket.send(json.dumps({"sources": states, "rows": rows}))
-                await asyncio.sleep(_TICK)
+        while True:
+            rows = [source.since(n) for source, n in zip(self.sources, seen, strict=True)]
+            seen = [source.changes for source in self.sources]
+            states = [source.state() for source in self.sources]
+            # A page that reads slowly gets fewer messages, each with the last values.
+            await socket.send(json.dumps({"sources": states, "rows": rows}))
+            await asyncio.sleep(_TICK)
 
     def _publish(self, text):
         # Returns what is wrong, or "".

@@ -14,6 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import websockets.sync.client
@@ -172,6 +173,65 @@ def test_topics_of_a_board_that_goes_away_and_comes_back(browser):
         stack.enter_context(board_at(port))
         browser.until("document.querySelector('#sources .source:not(.lost)')?.textContent")
         browser.until(f"{text('count')} > 0 && window.same")
+
+
+def test_several_at_once_and_an_mqtt_broker(browser, mosquitto):
+    port = free_port()
+    where = f"mqtt://127.0.0.1:{mosquitto.port}"
+    with board_at(port), served(f"127.0.0.1:{port}", where, "--filter", "+/count") as url:
+        browser.open(url)
+        browser.until(text("count"))
+        assert browser.ask("trees[0].topics.size") == 1  # as the filter says
+        topics = [sys.executable, "-m", "asyncio_alt.pc", "topics", where]
+        for value in "1", "2":
+            command = [*topics, "--retain", "--publish", "cellar/count", value]
+            subprocess.run(command, cwd=ROOT, check=True)
+            browser.until(f"trees[1].topics.get('cellar/count')?.text == {value!r}")
+        browser.ask(
+            "form.source.value = 1; form.topic.value = 'a'; form.payload.value = 'b';"
+            "form.retain.checked = true; form.requestSubmit()"
+        )
+        browser.until("find('said').textContent == 'published'")
+        command = [*topics, "--filter", "a", "--seconds", "1"]
+        assert subprocess.check_output(command, cwd=ROOT) == b"a b\n"
+
+
+_PICO = r"""
+import asyncio_alt as asyncio
+from machine import UART
+from asyncio_alt.pubsub import Broker, Link, Serial
+
+
+async def main():
+    broker = Broker()
+    end = asyncio.Event()
+    broker.subscribe_call("end", lambda topic, payload: end.set())
+    async with Link(broker, Serial(UART(1, 115200), calls=False), ["pico/#"], ["end"]):
+        n = 0
+        while not end.is_set():
+            n += 1
+            broker.publish("pico/n", n, retain=True)
+            await asyncio.sleep_ms(100)
+        await asyncio.sleep_ms(300)  # so that it is acknowledged
+
+
+asyncio.run(main())
+"""
+
+
+def test_topics_of_an_emulated_pico(browser, request):
+    if request.config.getoption("--target") not in ("rp2", "all"):
+        pytest.skip("with --target rp2 or all only")
+    rp2 = request.getfixturevalue("rp2")
+    port = free_port()
+    with ThreadPoolExecutor(1) as pool:
+        board = pool.submit(rp2.run, _PICO, 60, stimuli=[{"uart": 1, "port": port}])
+        with served(f"socket://127.0.0.1:{port}") as url:
+            browser.open(url)
+            browser.until(f"{text('n')} > 3")
+            browser.ask("form.topic.value = 'end'; form.requestSubmit()")
+            result = board.result()
+    assert result.ok, result.err
 
 
 def test_many_topics_stay_usable(browser):
