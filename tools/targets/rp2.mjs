@@ -14,6 +14,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import net from 'node:net';
 import { createRequire } from 'node:module';
+import { buses } from './rp2_buses.mjs';
 
 const tell = (...record) => fs.writeSync(1, JSON.stringify(record) + '\n');
 
@@ -48,6 +49,8 @@ const run = async (config) => {
       mcu.setInterrupt(this.irq, (this.interruptStatus & this.interruptMask) !== 0);
     };
   }
+
+  const attach = buses(mcu, event);
 
   // A pin that is driven by the chip itself is not seen at its input.
   for (const pin of mcu.gpio) {
@@ -146,30 +149,42 @@ const run = async (config) => {
     return (byte) => sent.push(byte);
   };
 
-  // A UART with its line at a port. Unlike the chip's, the emulator's sends in no time, and has an
-  // interrupt for each byte that comes.
+  // Unlike the chip's, the emulator's UART sends in no time. away(byte): it has been sent.
+  const transmits = (uart, away) => {
+    const TXFF = 1 << 5, TXFE = 1 << 7, BUSY = 1 << 3, TX = 1 << 5;
+    const { bytes, send } = line(() => 1e10 / uart.baudRate, (byte) => {
+      if (bytes.length === 6) { // one is sent, four are left to be
+        uart.interruptStatus |= TX;
+        uart.checkInterrupts();
+      }
+      if (bytes.length <= 33) mcu.dma.setDREQ(uart.dreq.tx);
+      return away(byte);
+    });
+    const { get } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(uart), 'flags');
+    Object.defineProperty(uart, 'flags', { get() {
+      const n = bytes.length; // of which 32 are in the FIFO
+      return (get.call(this) & ~TXFE) | (n > 32 ? TXFF : 0) | (n > 1 ? 0 : TXFE) | (n ? BUSY : 0);
+    } });
+    uart.onByte = (byte) => {
+      send([byte]);
+      if (bytes.length > 32) mcu.dma.clearDREQ(uart.dreq.tx);
+    };
+  };
+
+  // A UART with its line at a port. The emulator's has an interrupt for each byte that comes.
   const join = (uart, name, port) => {
-    const TXFF = 1 << 5, TXFE = 1 << 7, BUSY = 1 << 3, TX = 1 << 5, RX = 1 << 4;
+    const RX = 1 << 4;
     const nanos = () => 1e10 / uart.baudRate;
     const interrupt = (bit) => {
       uart.interruptStatus |= bit;
       uart.checkInterrupts();
     };
     const away = serve(port, (data) => { if (uart.enabled) toUart.send(data); });
-    const fromUart = line(nanos, (byte) => {
-      if (fromUart.bytes.length === 6) interrupt(TX); // one is sent, four are left to be
+    const { onByte } = uart;
+    transmits(uart, (byte) => {
+      onByte?.(byte);
       return away(byte);
     });
-    const { get } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(uart), 'flags');
-    Object.defineProperty(uart, 'flags', { get() {
-      const n = fromUart.bytes.length; // of which 32 are in the FIFO
-      return (get.call(this) & ~TXFE) | (n > 32 ? TXFF : 0) | (n > 1 ? 0 : TXFE) | (n ? BUSY : 0);
-    } });
-    const { onByte } = uart;
-    uart.onByte = (byte) => {
-      onByte?.(byte);
-      fromUart.send([byte]);
-    };
     const silence = clock.createAlarm(() => { if (!uart.rxFIFO.empty) interrupt(RX); });
     const toUart = line(nanos, (byte) => {
       if (uart.rxFIFO.full) return false;
@@ -204,6 +219,14 @@ const run = async (config) => {
         if (--count > 0) after(what.every_us * 1e3, drive);
       };
       after(after_us * 1e3, drive);
+    } else if (what.timed) {
+      transmits(mcu.uart[what.uart], (byte) => {
+        event(`uart${what.uart}`, byte);
+        return true;
+      });
+    } else if ('spi' in what || 'i2c' in what) {
+      if (after_us) after(after_us * 1e3, () => attach(what));
+      else attach(what);
     } else if ('port' in what) {
       join(mcu.uart[what.uart], `uart${what.uart}`, what.port);
     } else if ('uart' in what) {
