@@ -43,6 +43,7 @@ if sys.platform == "rp2":
     except ImportError:
         _wlans = ()
 
+_BUS = __name__[:-4] + "devices.bus"
 _hook = None  # the hook of set_idle_hook()
 _awake = 0  # how many stay_awake() are open
 _state = None  # rp2: the address of the scheduler's state, once it is known
@@ -135,6 +136,12 @@ def _linked():
         for wlan in _wlans:
             if wlan.active():
                 return True
+
+
+def _transfers():
+    # True if a bus of `devices` is in use. That is loaded by those who have one.
+    bus = sys.modules.get(_BUS)
+    return bus and bus.busy()
 
 
 def _look(a):
@@ -286,7 +293,7 @@ class LightSleep:
         if polled and not self._may():
             self._vetoes += 1
             return ms if ms >= 0 else _MAX_MS  # so that _count() sees the clock wrap
-        if _awake or _linked():
+        if _awake or _linked() or _transfers():
             self._vetoes += 1
             return self._slice
         if 0 <= ms < self._min:

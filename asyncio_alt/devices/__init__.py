@@ -2,7 +2,11 @@
 
 # As lazy._NAMES.
 _NAMES = """\
-pins Button Edges Encoder Pulse"""
+bus blocking
+i2c I2C
+pins Button Edges Encoder Pulse
+spi SPI
+uart UART"""
 
 
 def __getattr__(name):

@@ -1,5 +1,7 @@
 """Pins and buses on the emulated RP2040, compared with the emulator's events."""
 
+import pytest
+
 HEAD = """
 import time
 import asyncio_alt as asyncio
@@ -101,3 +103,57 @@ asyncio.run(main())
         stimuli,
     )
     assert result.out.split() == ["504", "0"]
+
+
+SELECT = """
+import machine
+from asyncio_alt.devices import SPI
+
+async def main():
+    hw = machine.SPI(0, baudrate=BAUD, sck=Pin(2), mosi=Pin(3), miso=Pin(4))
+    one, two = SPI(hw, Pin(17, Pin.OUT)), SPI(hw, Pin(18, Pin.OUT))
+    buf = bytearray(300)
+    await one.write(b"short")
+    await asyncio.gather(one.write(DATA), two.write(DATA[:99]), one.readinto(buf, 9))
+    async with two:
+        await two.write(DATA[:2])
+        await two.write(DATA)
+    await one.chain([two.write(DATA[:50]), one.write(DATA[:51])])
+    cut = create_task(one.write(DATA + DATA))
+    await asyncio.sleep_ms(1)
+    cut.cancel()
+    await two.write(DATA[:64])
+
+for pin in 17, 18:
+    print('#EMU {"spi": 0, "cs": %d}' % pin)
+DATA = bytes(range(256))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("baud", [400000, 1000000, 20000000])
+def test_chip_select_is_low_for_each_transfer_from_before_its_first_to_after_its_last_bit(
+    rp2, baud
+):
+    result = run(rp2, f"BAUD = {baud}\n{SELECT}")
+    assert not [event for event in result.events if event[1] == "spi0-stray"]
+    seen = [
+        (int(what[5:]), *e) for _, what, e in result.events if what.startswith("spi0") and e[0]
+    ]
+    data = bytes(range(256))
+    expected = [
+        (17, b"short"),
+        (17, data),
+        (18, data[:99]),
+        (17, b"\x09" * 300),
+        (18, data[:2] + data),
+        (18, data[:50]),
+        (17, data[:51]),
+        None,
+        (18, data[:64]),
+    ]
+    assert len(seen) == len(expected)
+    for (pin, text, _, lead, tail), wanted in zip(seen, expected):
+        # A cancelled transfer, too, ends with a whole byte.
+        assert (pin, bytes.fromhex(text)) == (wanted or (17, (data + data)[: len(text) // 2]))
+        assert 0 < lead < 100000 and 0 < tail < 100000

@@ -10,8 +10,8 @@ from tools.bootstrap import ROOT
 
 PACKAGE = ROOT / "asyncio_alt"
 
-# The floors, from the top. A module imports from the floors below its own, pubsub and pc, which
-# is for CPython, also from their own. A new module gets its place here.
+# The floors, from the top. A module imports from the floors below its own; devices, pubsub and pc,
+# which is for CPython, also from their own. A new module gets its place here.
 FLOORS = (
     "pc",
     "devices pubsub",
@@ -90,7 +90,7 @@ def against(name, source, package=()):
         for other, where in imports(source, package)
         if not (
             FLOOR[other.split(".")[0]] > FLOOR[house]
-            or other.split(".")[0] == house in ("pubsub", "pc")
+            or other.split(".")[0] == house in ("devices", "pubsub", "pc")
             or (where == "function" and other in IN_FUNCTIONS.get(name, ()))
             or (where == "except" and other in IF_MISSING.get(name, ()))
         )
