@@ -20,8 +20,8 @@ _BEGUN = const(1)  # under way, or waits for its turn
 _OVER = const(2)
 
 _buses = {}  # a machine.SPI or I2C -> its Bus
-_once = core._once
-_ring = core._ring
+_once = core.once
+_ring = core.ring
 _nothing = iter(())  # what a transfer that has ended is awaited as
 _none = StopIteration()
 BYTES = bytes, bytearray
@@ -247,21 +247,21 @@ class Transfer:
         if self.state:
             return _nothing
         self.task = t = core.cur_task or core.current_task()
-        if core._flag0:
-            core._flag1.next = self
+        if core.first_flag:
+            core.last_flag.next = self
         else:
-            core._flag0 = self
-        core._flag1 = self
+            core.first_flag = self
+        core.last_flag = self
         t.data = self
         return _once(0)
 
     def _park(self):
         self.task = t = core.cur_task or core.current_task()
-        if core._flag0:
-            core._flag1.next = self
+        if core.first_flag:
+            core.last_flag.next = self
         else:
-            core._flag0 = self
-        core._flag1 = self
+            core.first_flag = self
+        core.last_flag = self
         t.data = self
 
     def remove(self, task):

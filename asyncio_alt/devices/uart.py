@@ -121,7 +121,7 @@ class UART(io.IOBase):
         if self._n and not self._registers[_COUNT]:
             self._out = (self._out + self._n) % (2 * len(self._buf))
             self._next()
-            core._ring(b"\0")
+            core.ring(b"\0")
 
     def txdone(self):
         """Whether all has been sent (bool)."""
