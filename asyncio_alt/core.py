@@ -347,10 +347,11 @@ def run_until_complete(main_task=None):
                     if t:
                         dt = diff(t.ph_key, now())
                         if dt <= 0:
-                            if looked:
-                                due = t.ph_key
+                            due = t.ph_key
+                            if looked or _io_queue.wait_io_event(0):
                                 break
-                            dt = 0
+                            looked = True
+                            continue  # a callback may have taken it out of the queue
                     elif polled or first_flag is not None:
                         if not (main_task or tasks):
                             return  # there are only transports
@@ -359,14 +360,13 @@ def run_until_complete(main_task=None):
                         dt = bell.idle
                     else:
                         return
-                    if dt:
-                        due = None
-                        asleep = True
-                        if peek() is not t:
-                            asleep = False
-                            continue  # a scheduled callback has queued it just now
-                        cur_task = None
-                        dt = idle(dt)
+                    due = None
+                    asleep = True
+                    if peek() is not t:
+                        asleep = False
+                        continue  # a scheduled callback has queued it just now
+                    cur_task = None
+                    dt = idle(dt)
                     if polled:
                         _io_queue.wait_io_event(dt)
                         looked = True

@@ -29,6 +29,9 @@ _WATCHER = const(5)  # None, or the w of watch(); then it is the reader too
 _SEEN = const(6)  # the events of the last poll, for the watcher
 _NEXT = const(7)  # the next entry of those that have a watcher to be called
 
+# MicroPython finds a global name faster than that of a builtin function.
+_hasattr = hasattr
+
 _sink = BytesIO(1)
 
 _key = id  # what a stream is found by
@@ -140,18 +143,21 @@ class IOQueue:
         if ev:
             core.poller.modify(e[_STREAM], ev)
         else:
-            core.poller.unregister(e[_STREAM])
-            del self.map[_key(e[_STREAM])]
-            self.soft -= e[_SOFT]
+            s = e[_STREAM]
+            core.poller.unregister(s)
+            del self.map[_key(s)]
+            if e[_SOFT]:
+                self.soft -= 1
 
     def enqueue(self, s, side, ev, t):
         """As queue_read() (side 0) or queue_write() (1) for the task t; ev: the events to poll
         for."""
         e = self.map.get(_key(s))
         if e is None:
-            if hasattr(s, "fileno") and s.fileno() < 0:
+            soft = _hasattr(s, "ioctl")
+            if not soft and _hasattr(s, "fileno") and s.fileno() < 0:
                 raise OSError(9)  # EBADF: a closed socket, which the kernel polls in silence
-            self.map[_key(s)] = e = [None, None, s, ev, hasattr(s, "ioctl"), None, 0, None]
+            self.map[_key(s)] = e = [None, None, s, ev, soft, None, 0, None]
             try:
                 core.poller.register(s, ev)
             except Exception as er:
@@ -160,15 +166,19 @@ class IOQueue:
                 if isinstance(er, MemoryError):
                     raise
                 raise TypeError("stream cannot be polled: %r (%r)" % (s, er))
-            self.soft += e[_SOFT]
-        elif e[side] or e[_WATCHER]:
+            if soft:
+                self.soft += 1
+            e[side] = t
+            t.data = self  # so that Task.cancel() calls remove()
+            return
+        if e[side] or e[_WATCHER]:
             raise RuntimeError("another task waits to %s it" % ("write" if side else "read"))
         e[side] = t
         if side == _READER:
             e[_EVENTS] = ev
         if e[1 - side]:
             self._update(e)
-        t.data = self  # so that Task.cancel() calls remove()
+        t.data = self
 
     def queue_read(self, s, priority=False):
         """Has the loop wake the current task when the stream s can be read; the caller then
@@ -257,15 +267,18 @@ class IOQueue:
 
     def _waiter(self):
         # wait_io_event(dt) is this generator's send(): polls for dt ms (0: a look; -1: no limit)
-        # and queues the tasks that can go on. MicroPython puts the frame of a function with so
+        # and queues the tasks that can go on. It returns False if a callback may have taken tasks
+        # out of the queue. MicroPython puts the frame of a function with so
         # many locals on the heap at each call; a generator's stays. Where callbacks allocate
         # inside such a frame it is worse: the search for free memory begins at the gap that the
         # frame leaves, so each time it goes through all that was allocated since.
+        get = self.map.get
+        rung = hurry = False
+        calm = True
+        due = None  # an entry with a watcher to be called, and in it the next
         try:
             dt = yield
             while True:
-                rung = False
-                hurry = False
                 if self.soft:
                     if not dt:
                         hurry = core.bell.hurry
@@ -273,15 +286,13 @@ class IOQueue:
                             core.poller.modify(core.bell.stream, _POLLIN | _POLLOUT)
                     elif not 0 < dt < _LOOK_MS:
                         dt = _LOOK_MS  # no interrupt tells of them
-                push = core.push
-                due = None  # an entry with a watcher to be called, and in it the next
                 try:
                     t = dt and core._task_queue.peek()
                     # As in the loop: the time is reckoned last.
                     for s, ev in core.poller.ipoll(
                         dt if not t else max(0, min(dt, core.ticks_diff(t.ph_key, core.ticks())))
                     ):
-                        e = self.map.get(_key(s))
+                        e = get(_key(s))
                         if e is None:
                             rung = ev & _POLLIN
                             continue
@@ -295,25 +306,29 @@ class IOQueue:
                         if t and ev & ~_POLLOUT:
                             e[_READER] = None
                             if (ev | e[_EVENTS]) & _POLLPRI or core.io_ahead:
-                                push(t, core.ticks_add(core.ticks(), core.ahead))
+                                core.push(t, core.ticks_add(core.ticks(), core.ahead))
                             else:
-                                push(t)
+                                core.push(t)
                         t = e[_WRITER]
                         if t and ev & ~(_POLLIN | _POLLPRI):
                             e[_WRITER] = None
                             if core.io_ahead:
-                                push(t, core.ticks_add(core.ticks(), core.ahead))
+                                core.push(t, core.ticks_add(core.ticks(), core.ahead))
                             else:
-                                push(t)
+                                core.push(t)
                         self._update(e)
                 except Exception as er:
+                    calm = False
                     if not self._blame():
                         core.report("Exception in a poll", er)  # it has passed
                 if hurry:
+                    hurry = False
                     core.poller.modify(core.bell.stream, _POLLIN)
                 if rung:
+                    calm = rung = False
                     core.answer()
                 if due:
+                    calm = False
                     if dt:
                         core.asleep = False
                     else:
@@ -329,7 +344,8 @@ class IOQueue:
                                 e[_WATCHER]._raised(er)
                             except MemoryError:
                                 pass  # not even for that; it is called again
-                dt = yield
+                dt = yield calm
+                calm = True
         finally:
             self._start()  # KeyboardInterrupt or the like ends it; run() goes on for a while
 

@@ -58,12 +58,10 @@ class Stream:
             self.closed = True
             _close(self.s, self.raw, exc)
 
-    def _readable(self):
-        return core._io_queue.queue_read(self.s, self.priority)
-
     def _wanted(self, n):
-        # How many bytes to ask the stream for, which may be a UART that waits for all of them.
-        if self.priority and hasattr(self.s, "any"):
+        # With priority: how many bytes to ask the stream for, which may be a UART that waits for
+        # all of them.
+        if hasattr(self.s, "any"):
             there = self.s.any() or 1
             if there is not True and not 0 <= n < there:  # True: pyb.USB_VCP, which never waits
                 return there
@@ -89,8 +87,8 @@ class Stream:
         if self.in_buf and (n > 0 or endless and not self.s.any()):
             return self._take(n)
         while True:
-            yield self._readable()
-            r = self.s.read(self._wanted(n))
+            yield core._io_queue.queue_read(self.s, self.priority)
+            r = self.s.read(self._wanted(n) if self.priority else n)
             if r is not None:
                 self.shaken = True
                 if n >= 0:
@@ -109,8 +107,8 @@ class Stream:
             buf[: len(r)] = r
             return len(r)
         while True:
-            yield self._readable()
-            n = self._wanted(len(buf))
+            yield core._io_queue.queue_read(self.s, self.priority)
+            n = self._wanted(len(buf)) if self.priority else len(buf)
             n = self.s.readinto(memoryview(buf)[:n] if n < len(buf) else buf)
             if n is not None:
                 self.shaken = True
@@ -125,8 +123,8 @@ class Stream:
             left = n - len(self.in_buf)
             if left <= 0:
                 return self._take(n)
-            yield self._readable()
-            r = self.s.read(self._wanted(left))
+            yield core._io_queue.queue_read(self.s, self.priority)
+            r = self.s.read(self._wanted(left) if self.priority else left)
             if r is not None:
                 self.shaken = True
                 if not r:
@@ -145,8 +143,8 @@ class Stream:
                 return self._take(n or -1)
             seen = len(self.in_buf)
             while True:
-                yield self._readable()
-                n = self._wanted(-1)
+                yield core._io_queue.queue_read(self.s, self.priority)
+                n = self._wanted(-1) if self.priority else -1
                 r = self.s.readline() if n < 0 else self.s.read(n)  # may be a part
                 if r is not None:
                     break
@@ -160,9 +158,12 @@ class Stream:
         rest. copy: False to keep the rest by reference and allocate nothing. Then buf must stay as
         it is until drain() is done, and a write before that raises OSError (EBUSY). TypeError for
         items of more than a byte on a MicroPython without uctypes."""
-        if isinstance(buf, str):
-            buf = buf.encode()
-        data = buf if isinstance(buf, _BYTES) else core._io_queue.octets(buf, "write: buf")
+        data = buf
+        if not isinstance(buf, _BYTES):
+            if isinstance(buf, str):
+                data = buf = buf.encode()
+            else:
+                data = core._io_queue.octets(buf, "write: buf")
         if self.out_buf:
             if self.out_ref or not copy:
                 raise OSError(16, "write before drain() is done")
