@@ -5,6 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NEEDS = {  # parts that a part needs
+    "hub": ("link",),
     "link": ("protocol", "pubsub"),
     "mqtt": ("pubsub",),
 }
@@ -22,8 +23,13 @@ def version() -> str:
 def files(parts) -> dict[str, Path]:
     """Return the files of asyncio_alt with these parts, and what they need: by the path on a
     board, as asyncio_alt/core.py, its source."""
-    wanted = {*parts}.union(*(NEEDS.get(part, ()) for part in parts))
-    lists = [_base(), *(json.loads((PACKAGE / f"{p}.json").read_text()) for p in sorted(wanted))]
+    wanted = [*parts]
+    for part in wanted:
+        wanted += [needed for needed in NEEDS.get(part, ()) if needed not in wanted]
+    lists = [
+        _base(),
+        *(json.loads((PACKAGE / f"{p}.json").read_text()) for p in sorted(set(wanted))),
+    ]
     targets = [target for each in lists for target, _ in each["urls"]]
     return {target: PACKAGE.parent / target for target in targets}
 

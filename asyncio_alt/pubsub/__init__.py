@@ -9,7 +9,8 @@ pool Pool
 link.frame FramedProtocol
 mqtt mqtt
 link.carrier Listen Serial Tcp
-link.link Link"""
+link.link Link
+link.hub Hub"""
 
 
 def __getattr__(name):

@@ -30,7 +30,10 @@ FILE = DEVICE / "test_link.py"
 TREE = ast.parse(FILE.read_text())
 NAMES = [
     (file, node.name)
-    for file in (FILE, *(DEVICE / f"test_{part}.py" for part in ("codec", "window", "mirror")))
+    for file in (
+        FILE,
+        *(DEVICE / f"test_{part}.py" for part in ("codec", "window", "mirror", "hub")),
+    )
     for node in ast.parse(file.read_text()).body
     if getattr(node, "name", "").startswith("test_")
 ]
@@ -452,11 +455,13 @@ def eager_python():
             return found
 
 
-def test_example():
-    """The example in docs/link.md prints the output shown there, on both."""
-    example = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "link.md").read_text(), re.S)[1]
+@pytest.mark.parametrize("i, port", [(0, "8767"), (1, "8769")], ids=["two brokers", "a hub"])
+def test_example(i, port):
+    """The examples in docs/link.md print the output shown there, on both."""
+    text = (ROOT / "docs" / "link.md").read_text()
+    example = re.findall(r"```python\n(.*?)```", text, re.S)[i]
     said = re.findall(r"print\(.*\)  # (.*)", example)
-    example = example.replace("8767", str(free_port()))
+    example = example.replace(port, str(free_port()))
     with targets.get("unix") as unix:
         result = unix.run(example)
     assert result.out.splitlines() == said, result.err

@@ -27,6 +27,7 @@ PARTS = [
     "full",
     "future",
     "group",
+    "hub",
     "idle",
     "irq",
     "link",

@@ -11,14 +11,17 @@ _STRANGERS = const(4)  # connections that shake hands, at most
 
 class Door:
     """Joins the other end to a Peer, by a carrier. times: an object with GREETING, BACKOFF and
-    RESEND, as Link has them."""
+    RESEND, as Link has them; name: what it says when it calls (bytes)."""
 
-    def __init__(self, carrier, peer, times):
+    def __init__(self, carrier, peer, times, name=b""):
         self.carrier = carrier
         self.strangers = []  # connections that shake hands, the oldest first
+        self.most = _STRANGERS  # how many of them there are at most
+        self.joined = []  # connections on which hands are shaken
         self.peer = peer
-        self._times = times
         self.task = None
+        self._times = times
+        self._name = name
 
     def open(self):
         """Begins."""
@@ -26,22 +29,19 @@ class Door:
             raise RuntimeError("start() twice")
         self.peer.error = None
         self.task = create_task(self._run())
-        self.peer.start()
 
-    async def close(self):
-        """Ends it, and all connections."""
+    async def close(self, stop):
+        """Ends it, and all connections; stop() is called as soon as nobody is connected."""
         self.task.cancel()
         try:
             await self.task
         except CancelledError:
             pass
         self.task = None
-        conns = list(self.strangers)
-        if self.peer.conn:
-            conns.append(self.peer.conn)
+        conns = self.strangers + self.joined
         for conn in conns:
             conn.leave()
-        self.peer.stop()
+        stop()
         for conn in conns:
             try:
                 await wait_for(conn.over.wait(), 1)
@@ -90,7 +90,7 @@ class Door:
 
     def _met(self, conn):
         strangers = self.strangers
-        if len(strangers) >= _STRANGERS:
+        if len(strangers) >= self.most:
             # The oldest one from where most of them come makes room.
             found = [other.address() for other in strangers]
             counts = [found.count(address) for address in found]
@@ -101,22 +101,27 @@ class Door:
     async def _meet(self, conn):
         # The task of a connection: the handshake, then the periodic work.
         try:
-            greet = call if self.carrier.calls else answer
-            greet = greet(conn, self.peer.secret, self.peer.state)
+            peer = self.peer
+            if self.carrier.calls:
+                greet = call(conn, peer.secret, peer.state, self._name)
+            else:
+                greet = answer(conn, peer.find)
             if self.carrier.calls or not conn.lossy:
                 greet = wait_for(greet, self._times.GREETING)
             state = await greet  # on a serial line it takes its time until somebody calls
             if conn in self.strangers:
                 self.strangers.remove(conn)
+                self.joined.append(conn)
                 conn.peer.up(conn, state)
             await conn.attend(self._times.RESEND)
         except Exception as er:
             conn.give_up(er)
 
     def _ended(self, conn, er):
-        if conn in self.strangers:
-            self.strangers.remove(conn)
-        peer = self.peer
+        conns = self.strangers if conn in self.strangers else self.joined
+        if conn in conns:
+            conns.remove(conn)
+        peer = conn.peer or self.peer
         if self.task and not peer.connected:
             peer.error = er
         if not isinstance(er, (EOFError, OSError, TimeoutError)):
@@ -152,8 +157,6 @@ class Link:
     BACKOFF = (0.1, 30)  # s before it connects again: at first, and at most
     RESEND = 300  # ms without an acknowledgement, on a lossy carrier
 
-    name = "link"  # in reports
-
     def __init__(
         self,
         broker,
@@ -165,10 +168,15 @@ class Link:
         window=16,
         max_size=1024,
         keepalive=15,
+        name="",
     ):
+        said = name.encode()
+        if len(said) > 32:
+            raise ValueError("name must have 32 bytes, at most")
+        self.name = name or "link"  # in reports, too
         self.carrier = carrier
         self.peer = Peer(self, broker, send, receive, secret, window, max_size, keepalive)
-        self.door = Door(carrier, self.peer, self)
+        self.door = Door(carrier, self.peer, self, said)
         self.put = self.put_wait = self.peer.put  # it costs no call of its own
 
     def __getattr__(self, name):
@@ -178,11 +186,12 @@ class Link:
     def start(self):
         """Begins to connect."""
         self.door.open()
+        self.peer.start()
 
     async def close(self):
         """Ends it. Unacknowledged messages may be lost: await drain() before."""
         if self.door.task:
-            await self.door.close()
+            await self.door.close(self.peer.stop)
 
     async def __aenter__(self):
         self.start()

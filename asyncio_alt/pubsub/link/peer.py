@@ -35,7 +35,7 @@ class Peer:
     the other end that match `receive`. It is a sink of the broker. All else as for Link, which has
     one peer.
 
-    sink: the object that the broker is to know."""
+    sink: the object that the broker is to know; None: the Peer."""
 
     def __init__(self, sink, broker, send, receive, secret, window, max_size, keepalive):
         for name, filters in (("send", send), ("receive", receive)):
@@ -66,12 +66,13 @@ class Peer:
         self.store = None  # where payloads are put that do not go over the connection
         self.size = 0  # bytes that a frame may have which is sent
         self.moved = 0  # ticks of the last acknowledgement
-        self._sink = sink
+        self._sink = sink or self
         self._broker = broker
         self._send = tuple(send)
         self._receive = tuple(receive)
         self._proved = None  # the last connection that has proved that it has the secret
         self.changed = Event()  # it is connected, or all is delivered
+        self.on_change = None  # called when `connected` has changed
         self._heads = {}  # topic: the beginning of a frame, up to its payload
         self._late = []  # (topic, payload, retain, ticket): publish_wait() waits
         # The last message of this connection waits for room in the broker. Until it has room, also
@@ -102,6 +103,10 @@ class Peer:
         return found
 
     # Its connections
+
+    def find(self, name):
+        """Returns the secret and state() for a caller of that name: whoever it is."""
+        return self.secret, self.state
 
     def state(self, conn):
         """Returns this end's state (bytes), for a connection that has proved that it has the
@@ -158,6 +163,8 @@ class Peer:
         conn.peer_keepalive = keepalive
         conn.max_size = self.max_size
         conn.frame_received = self.take
+        if self.on_change:
+            self.on_change(self)
         self.pump()
         if self.store:
             self.store.begin(self, conn)
@@ -179,6 +186,8 @@ class Peer:
                 late = self._late[0]
                 self.unqueue(late[3])
                 late[3].done(self._sink)
+            if self.on_change:
+                self.on_change(self)
 
     # The sink, as the broker knows it
 

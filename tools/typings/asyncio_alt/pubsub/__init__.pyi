@@ -5,6 +5,7 @@ from .link.carrier import Listen as Listen
 from .link.carrier import Serial as Serial
 from .link.carrier import Tcp as Tcp
 from .link.frame import FramedProtocol as FramedProtocol
+from .link.hub import Hub as Hub
 from .link.link import Link as Link
 from .pool import Pool as Pool
 from .publisher import Publisher as Publisher

@@ -28,4 +28,5 @@ class SharedLink(Link):
         window: int = 16,
         max_size: int,
         keepalive: float = 15,
+        name: str = "",
     ) -> None: ...
