@@ -15,8 +15,10 @@ import asyncio
 import contextlib
 import hmac
 import json
+import logging
 import math
 import secrets
+import signal
 import time
 from http import HTTPStatus
 from pathlib import Path
@@ -33,10 +35,13 @@ from asyncio_alt.pubsub import Broker
 
 _PAGE = Path(__file__).with_name("page.html")
 _LOCAL = {"127.0.0.1", "localhost", "::1"}
+_CLOSED = 0.5  # seconds that pages may take to close their connections
 _TICK = 0.25  # seconds between two messages to a page
 _TOPICS = 10000  # of one WHERE, at most
 _SHOWN = 200  # characters
 _YEAR = 365 * arguments.DAY
+# What a message of a page may raise.
+_INVALID = ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError
 
 
 def add_arguments(parser):
@@ -74,7 +79,10 @@ def add_arguments(parser):
 
 
 def main(args):
-    asyncio.run(_run(args))
+    try:
+        asyncio.run(_run(args))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     return 0
 
 
@@ -82,19 +90,54 @@ async def _run(args):
     token = "" if args.host in _LOCAL else secrets.token_urlsafe(16)
     server = _Server([_Source(where) for where in args.where], token)
     async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(_cancelled_by_ctrl_c())
+        asyncio.get_running_loop().set_exception_handler(server.report)
         for source in server.sources:
             await stack.enter_async_context(source.joined(args))
         try:
-            served = await stack.enter_async_context(
-                serve(server.talk, args.host, args.port, process_request=server.answer)
+            served = await serve(
+                server.talk, args.host, args.port, process_request=server.answer, logger=_quiet()
             )
         except OSError as error:
             why = error.strerror or error
             raise Problem(f"--host {args.host} --port {args.port}: {escaped(why)}") from None
+        stack.push_async_callback(_close, served)
         port = served.sockets[0].getsockname()[1]
         host = f"[{args.host}]" if ":" in args.host else args.host
         console().print(f"http://{host}:{port}/{'?token=' * bool(token)}{token}", soft_wrap=True)
-        await asyncio.sleep(_YEAR if args.seconds is None else args.seconds)
+        seconds = _YEAR if args.seconds is None else args.seconds
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(server.failed, seconds)
+
+
+async def _close(served):
+    # A browser has connections ready on which it says nothing, and may be slow to go.
+    served.close()
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(served.wait_closed(), _CLOSED)
+
+
+@contextlib.contextmanager
+def _cancelled_by_ctrl_c():
+    # Else KeyboardInterrupt would come up in any task.
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    before = {
+        number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(task.cancel))
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _quiet():
+    # It would tell of everyone who comes to the port with something else than HTTP.
+    logger = logging.getLogger(__name__)
+    logger.setLevel(logging.CRITICAL)
+    return logger
 
 
 class _Source:
@@ -182,17 +225,27 @@ def _number(payload):
 class _Server:
     def __init__(self, sources, token):
         self.sources = sources
+        self.failed = asyncio.get_running_loop().create_future()  # by a fault of this program
         self._token = token
+        self._said = ""
+
+    def report(self, loop, context):
+        """Have the pages show what a link reports."""
+        self._said = escaped(context.get("exception") or context["message"], _SHOWN)
 
     def answer(self, connection, request):
         """Answer a request of HTTP; None lets a WebSocket through."""
-        url = urlsplit(request.path)
-        host = request.headers.get("Host", "")
+        try:
+            host = request.headers.get("Host", "")
+            name = urlsplit(f"//{host}").hostname
+            url = urlsplit(request.path)
+        except ValueError:
+            return _response(HTTPStatus.BAD_REQUEST, b"")
         if self._token:
             given = parse_qs(url.query).get("token", [""])[0]
             if not hmac.compare_digest(given.encode(), self._token.encode()):
                 return _response(HTTPStatus.FORBIDDEN, b"The address needs its token.\n")
-        elif urlsplit(f"//{host}").hostname not in _LOCAL:
+        elif name not in _LOCAL:
             # Else a page of another host could have its own name lead here.
             return _response(HTTPStatus.FORBIDDEN, b"It is for this PC only.\n")
         if url.path == "/live":
@@ -219,7 +272,8 @@ class _Server:
                 task.cancel()
             for ended in await asyncio.gather(*both, return_exceptions=True):
                 if isinstance(ended, Exception) and not isinstance(ended, ConnectionClosed):
-                    raise ended
+                    if not self.failed.done():
+                        self.failed.set_exception(ended)
 
     async def _take(self, socket):
         async for text in socket:
@@ -232,7 +286,7 @@ class _Server:
             seen = [source.changes for source in self.sources]
             states = [source.state() for source in self.sources]
             # A page that reads slowly gets fewer messages, each with the last values.
-            await socket.send(json.dumps({"sources": states, "rows": rows}))
+            await socket.send(json.dumps({"sources": states, "rows": rows, "report": self._said}))
             await asyncio.sleep(_TICK)
 
     def _publish(self, text):
@@ -242,7 +296,7 @@ class _Server:
             source = self.sources[asked["source"]]
             topic, payload, retain = asked["topic"], asked["payload"], asked["retain"]
             source.publish(topic, payload.encode(), retain is True)
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        except _INVALID as error:
             return escaped(error, _SHOWN) or "invalid"
         return ""
 

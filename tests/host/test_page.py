@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -69,6 +70,9 @@ def served(*args):
         line = process.stdout.readline().decode().strip()
         assert line.startswith("http://"), process.stderr.read()
         yield line
+        process.terminate()
+        _, err = process.communicate(timeout=_LIMIT)
+        assert (process.returncode, err) == (130, b"")
 
 
 class Browser:
@@ -239,6 +243,7 @@ def test_many_topics_stay_usable(browser):
     with board_at(port, many=1000), served(f"127.0.0.1:{port}") as url:
         browser.open(url)
         browser.until("trees[0]?.topics.size > 1000")
+        browser.until("find('report').textContent.includes('retains more than')")
         # What the page does in each 250 ms, if all have a new value.
         browser.ask("""
             globalThis.all = [...trees[0].topics.keys()];
@@ -265,20 +270,32 @@ def test_it_is_for_its_own_page_only():
             except urllib.error.HTTPError as error:
                 return error.code, error.headers, ""
 
-        status, headers, page = get()
-        assert status == 200 and "https://" not in page and "src=" not in page
+        status, headers, html = get()
+        assert status == 200 and "https://" not in html and "src=" not in html
         assert "default-src 'none'" in headers["Content-Security-Policy"]
         assert get(Host="evil.example")[0] == 403 and get("x")[0] == 404
+        assert get(Host="[")[0] == 400
+        at = int(url.rstrip("/").rpartition(":")[2])
+        for garbage in b"\0\n\n", b"GET //[ HTTP/1.1\r\n\r\n", b"":
+            with socket.create_connection(("127.0.0.1", at)) as s:
+                s.sendall(garbage)
         live = url.replace("http", "ws") + "live"
         for origin in ("http://evil.example", None):
             with pytest.raises(websockets.exceptions.InvalidStatus, match="403"):
                 websockets.sync.client.connect(live, origin=origin)
-        with websockets.sync.client.connect(live, origin=url.rstrip("/")) as socket:
-            told = json.loads(socket.recv(10))
+        with websockets.sync.client.connect(live, origin=url.rstrip("/")) as page:
+            told = json.loads(page.recv(10))
             assert told["sources"][0]["connected"] is False and told["rows"] == [[]]
-            for message in ("", "[]", "{}", '{"source": -9}', '{"source": 0, "topic": 1}'):
-                socket.send(message)
-                while "said" not in (told := json.loads(socket.recv(10))):
+            for message in (
+                "",
+                "[" * 99999,
+                "[]",
+                "{}",
+                '{"source": -9}',
+                '{"source": 0, "topic": 1}',
+            ):
+                page.send(message)
+                while "said" not in (told := json.loads(page.recv(10))):
                     pass
                 assert told["said"]
 
