@@ -2,6 +2,7 @@
 boards."""
 
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 
 import pytest
 
-from asyncio_alt.pc import Problem, bench, parts, targets
+from asyncio_alt.pc import Problem, bench, device, parts, targets
 from asyncio_alt.pc.ask import ask
 from tests.host.conftest import started
 from tools import boards
@@ -123,6 +124,25 @@ def test_texts_of_a_board_are_escaped():
             ask(unix, r"raise ValueError('\x1b[2J' + 'x' * 9999)")
     assert said["t"] == "\\x1b[2J" and said["l"][0].endswith("(999 characters)")
     assert len(str(problem.value)) < 500
+
+
+Port = collections.namedtuple("Port", "device vid")  # as pyserial lists them
+
+
+@pytest.mark.parametrize(
+    "ports, said",
+    [
+        ([Port("/dev/ttyS0", None)], "no board is connected by USB; name a port"),
+        ([Port("COM4", 1), Port("COM3", 1)], "2 boards are connected: COM3, COM4; name a port"),
+    ],
+)
+def test_without_a_port_it_is_the_only_board(ports, said, monkeypatch):
+    monkeypatch.setattr(device.list_ports, "comports", lambda: ports)
+    with pytest.raises(Problem, match=said):
+        targets.get(None)
+    monkeypatch.setattr(device.list_ports, "comports", lambda: [*ports[:1], Port("COM9", 2)])
+    if ports[0].vid is None:
+        assert targets.get(None).port == "COM9"
 
 
 # On an emulated Pico, with the firmware as it comes

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -86,6 +87,16 @@ def test_wheel_is_small_and_has_its_types(built):
         "asyncio_alt",
         built.name.rpartition("-py3")[0] + ".dist-info",
     }
+
+
+def test_sdist_makes_the_same_wheel(built, tmp_path):
+    with tarfile.open(built.with_name(built.name.replace("-py3-none-any.whl", ".tar.gz"))) as tar:
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(tmp_path)
+    (source_tree,) = tmp_path.iterdir()
+    again, _ = wheel.build(tmp_path, source_tree)
+    with zipfile.ZipFile(built) as one, zipfile.ZipFile(again) as other:
+        assert one.namelist() == other.namelist()
 
 
 def test_command_says_what_it_needs_beside_the_wheel(installed, tmp_path):

@@ -13,12 +13,15 @@ from tools.build import source
 _BACKEND = ("hatchling", "1.27.0"), ("trove-classifiers", "2025.9.11.17")
 
 
-def build(folder: Path) -> tuple[Path, Path]:
-    """Write both into a folder, and return their paths; the same sources make the same bytes."""
+def build(folder: Path, root: Path = ROOT) -> tuple[Path, Path]:
+    """Write both into a folder, and return their paths; the same sources make the same bytes.
+
+    root: the repository, or an unpacked sdist
+    """
     found = [str(source.from_pypi(*package)) for package in _BACKEND]
     done = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", folder.absolute()],
-        cwd=ROOT,
+        cwd=root,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(found)},
         capture_output=True,
         text=True,
