@@ -6,7 +6,7 @@ bus blocking
 i2c I2C
 pins Button Edges Encoder Pulse
 spi SPI
-uart UART"""
+uart UARTWriter"""
 
 
 def __getattr__(name):

@@ -108,14 +108,16 @@ class Bus:
                 return self.start(op)
         op.after = None
         state = _disable_irq()
-        if self.first:
-            self.last.after = op
-        else:
-            self.first = op
-        self.last = op
-        if not self.op:
-            self.next()
-        _enable_irq(state)
+        try:
+            if self.first:
+                self.last.after = op
+            else:
+                self.first = op
+            self.last = op
+            if not self.op:
+                self.next()
+        finally:
+            _enable_irq(state)
 
     def next(self):
         # Nothing is under way: begin what waits. It may be an interrupt that calls this.
@@ -147,21 +149,24 @@ class Bus:
         """Forgets a transfer: one that waits for its turn never begins, one that is under way is
         stopped."""
         state = _disable_irq()
-        begun = op.step == _BEGUN
-        mine = begun and self.op is op
-        op.step = _OVER  # an interrupt that comes now does nothing
-        if begun and not mine:
-            other = self.first
-            if other is op:
-                self.first = op.after
-            else:
-                while other and other.after is not op:
-                    other = other.after
-                if other:
-                    other.after = op.after
-                    if self.last is op:
-                        self.last = other
-        _enable_irq(state)
+        mine = False
+        try:
+            begun = op.step == _BEGUN
+            mine = begun and self.op is op
+            op.step = _OVER  # an interrupt that comes now does nothing
+            if begun and not mine:
+                other = self.first
+                if other is op:
+                    self.first = op.after
+                else:
+                    while other and other.after is not op:
+                        other = other.after
+                    if other:
+                        other.after = op.after
+                        if self.last is op:
+                            self.last = other
+        finally:
+            _enable_irq(state)
         if mine:
             try:
                 self.engine.stop(op)
@@ -210,7 +215,7 @@ class Transfer:
         self.kept = False  # another than the one that awaits it has it
         self.holds = None  # the task that wants the bus for itself; there is nothing to transfer
         self.step = _NEW
-        self.error = 0  # an errno
+        self.error = 0  # an errno, or an exception
         self.result = None
 
     def end(self):
@@ -230,29 +235,26 @@ class Transfer:
             owner.free = self
 
     def __iter__(self):
-        if self.step == _NEW:
-            self.kept = kept = self.returns
+        if self.step != _NEW:
+            if not self.kept:
+                raise RuntimeError("cannot await a transfer twice")
+            return self
+        if self.returns:
+            return self
+        self.kept = False
+        try:
             bus = self.bus
             if bus.op or self.holds:
                 bus.submit(self)
             else:
                 self.step = _BEGUN
                 bus.start(self)
-        elif not self.kept:
-            raise RuntimeError("cannot await a transfer twice")
-        else:
-            kept = True
-        if kept:
-            return self
-        if self.state:
-            return _nothing
-        self.task = t = core.cur_task or core.current_task()
-        if core.first_flag:
-            core.last_flag.next = self
-        else:
-            core.first_flag = self
-        core.last_flag = self
-        t.data = self
+            if self.state:
+                return _nothing
+            self._park()
+        except BaseException:
+            self.close()
+            raise
         return _once(0)
 
     def _park(self):
@@ -280,10 +282,18 @@ class Transfer:
     def send(self, _):
         if self.step == _NEW:
             self.kept = True
-            self.bus.submit(self)
+            try:
+                self.bus.submit(self)
+                if not self.state:
+                    return self._park()
+            except BaseException:
+                self.close()
+                raise
         elif not self.kept:
             raise RuntimeError("cannot await a transfer twice")
-        if not self.state:
+        elif not self.state:
+            if self.task and self.task is not core.cur_task:
+                raise RuntimeError("another task waits for this transfer")
             return self._park()
         self.kept = False
         self.then = None
@@ -310,10 +320,9 @@ class Transfer:
 class Device:
     """A device on a bus."""
 
-    check = None
-
-    def __init__(self, bus, cs, priority):
+    def __init__(self, bus, cs, priority, check=None):
         self.bus = bus
+        self.check = check
         self.cs = cs
         self.priority = priority
         self.free = None  # the linked list of Transfers that are not in use
@@ -345,10 +354,15 @@ class Device:
             if previous:
                 previous.then = op
             previous = op
-        for op in transfers:
-            self.bus.submit(op)
-        for op in transfers:
-            await op
+        try:
+            for op in transfers:
+                self.bus.submit(op)
+            for op in transfers:
+                await op
+        except BaseException:
+            for op in transfers:
+                self.bus.drop(op)
+            raise
 
     def __aenter__(self):
         """Has the bus for this task alone until the end of the block, and its device selected."""

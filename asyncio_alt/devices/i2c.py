@@ -9,9 +9,10 @@ def _check(op):
     # The result of a Transfer, or its error.
     er = op.error
     if er:
+        op.error = 0
         if er == ETIMEDOUT:
             op.bus.drop(op)  # ends it, and frees the bus
-        raise OSError(er)
+        raise OSError(er) if isinstance(er, int) else er
     return op.result
 
 
@@ -29,15 +30,13 @@ class I2C(Device):
     machine.I2C, as when a device holds a line low; then the bus is freed by clock pulses. Ports
     without DMA raise what machine.I2C raises."""
 
-    check = staticmethod(_check)
-
     def __init__(self, i2c, priority=False):
         if not hasattr(i2c, "readfrom_mem_into"):
             raise TypeError("i2c must be a machine.I2C")
         make = _Calls
         if not blocking and str(i2c)[:4] == "I2C(":
             from .i2c_dma import Engine as make
-        Device.__init__(self, of(i2c, make), None, priority)
+        Device.__init__(self, of(i2c, make), None, priority, _check)
 
     def _transfer(self, addr, data, into, result, memaddr=0, addrsize=0):
         if not isinstance(addr, int) or not 0 <= addr <= 127:
@@ -133,8 +132,8 @@ class _Calls:
                 port.writeto_mem(op.addr, op.memaddr, op.data, addrsize=op.addrsize)
             else:
                 port.readfrom_mem_into(op.addr, op.memaddr, op.into, addrsize=op.addrsize)
-        except OSError as er:
-            op.error = er.errno
+        except Exception as er:
+            op.error = er
         op.end()
 
     begin = start

@@ -102,7 +102,8 @@ class Engine:
         )
         # The alarm copies a byte to and fro for each bit's time. It has pacing timer 2 or 3.
         self._byte = bytearray(1)
-        machine.mem32[0x50000428 + 4 * number] = 1 << 16 | min(
+        timers = 0x50000440 if _RP2350 else 0x50000420
+        machine.mem32[timers + 8 + 4 * number] = 1 << 16 | min(
             65535, machine.freq() // numbers["freq"]
         )
         alarm.config(

@@ -23,7 +23,7 @@ class SPI(Device):
         make = _Calls
         if not blocking and str(spi)[:4] == "SPI(":
             from .spi_dma import Engine as make
-        Device.__init__(self, of(spi, make), cs, priority)
+        Device.__init__(self, of(spi, make), cs, priority, _raise if make is _Calls else None)
         self._prepare = self.bus.engine.prepare
 
     def write(self, buf):
@@ -88,8 +88,16 @@ def call(op, port):
         op.end()
 
 
+def _raise(op):
+    er = op.error
+    if er:
+        op.error = 0
+        raise er
+
+
 class _Calls:
-    # The engine of a bus without DMA.
+    # The engine of a bus without DMA. An error is kept for the task that awaits the transfer; this
+    # may be called by another one.
     def __init__(self, bus, port):
         self._port = port
 
@@ -97,7 +105,10 @@ class _Calls:
         pass
 
     def start(self, op):
-        call(op, self._port)
+        try:
+            call(op, self._port)
+        except Exception as er:
+            op.error = er
 
     begin = start
 

@@ -1,4 +1,4 @@
-"""A UART whose write() never waits: on RP2 its bytes go out by DMA, beside the loop."""
+"""Writing to a UART without waiting: on RP2 the bytes go out by DMA, beside the loop."""
 
 import io
 import sys
@@ -9,7 +9,6 @@ from .. import core
 from . import bus
 
 _POLL = const(3)  # MP_STREAM_POLL
-_POLLIN = const(1)
 _POLLOUT = const(4)
 
 # Places of the registers in rp2.DMA.registers.
@@ -17,28 +16,24 @@ _COUNT = const(2)
 _READ_ADDR_TRIG = const(15)
 
 
-class UART(io.IOBase):
-    """A stream over a machine.UART, for StreamReader and StreamWriter. write() takes what its
-    buffer has room for and returns at once, where machine.UART's waits for all but the first few
-    hundred bytes. StreamWriter.drain() waits until the rest has been taken.
+class UARTWriter(io.IOBase):
+    """A stream for StreamWriter that sends over a machine.UART. write() takes what its buffer has
+    room for and returns at once, where machine.UART's waits for all but the first few hundred
+    bytes. StreamWriter.drain() waits until the rest has been taken.
 
-    uart: machine.UART, to which nothing else is to write; size: of the buffer (int, 2 to 65535
-    bytes). Reading is the machine.UART's. TypeError or ValueError for other values, OSError
-    (EBUSY) if there is no DMA channel. On ports without DMA write() is machine.UART's, too."""
+    uart: machine.UART, to which nothing else is to write, and from which you read as ever; size:
+    of the buffer (int, 2 to 65535 bytes). TypeError or ValueError for other values, OSError
+    (EBUSY) if there is no DMA channel. On ports without DMA write() is machine.UART's."""
 
     holds = None  # as of a Transfer
 
     def __init__(self, uart, size=1024):
-        if not hasattr(uart, "any"):
+        if not hasattr(uart, "write"):
             raise TypeError("uart must be a machine.UART")
         if not isinstance(size, int):
             raise TypeError("size must be an int")
         if not 2 <= size <= 65535:
             raise ValueError("size must be 2 to 65535")
-        self.any = uart.any
-        self.read = uart.read
-        self.readinto = uart.readinto
-        self.readline = uart.readline
         self.op = None  # as of a Bus: not None while bytes are on their way
         self._uart = uart
         self._dma = None
@@ -75,10 +70,7 @@ class UART(io.IOBase):
     def ioctl(self, req, arg):
         if req != _POLL:
             return -1
-        ready = _POLLIN if self.any() else 0
-        if not self._dma or self._held() < len(self._buf):
-            ready |= _POLLOUT
-        return ready & arg
+        return arg & _POLLOUT if not self._dma or self._held() < len(self._buf) else 0
 
     def _held(self):
         return (self._in - self._out) % (2 * len(self._buf))

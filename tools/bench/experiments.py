@@ -204,6 +204,35 @@ EXPERIMENTS = {
             peer=True,
         ),
         Experiment(
+            "transfers",
+            (
+                Figure(
+                    "Two SPI buses stand still, ten busy tasks", "%", "idle", required=10, aim=3
+                ),
+            ),
+            {"what": "spi"},
+        ),
+        Experiment(
+            "transfers",
+            (Figure("Two I2C buses stand still, ten busy tasks", "%", "idle", required=25),),
+            {"what": "i2c"},
+        ),
+        Experiment(
+            "transfers",
+            (Figure("— two tasks for each bus", "%", "idle", required=5, aim=2),),
+            {"what": "i2c2"},
+        ),
+        Experiment(
+            "transfers",
+            (
+                Figure(
+                    "1024 bytes over SPI make others wait", _MS, "waits", required=0.3, aim=0.15
+                ),
+                Figure("— processor's time", "%", "processor", required=5, aim=2),
+            ),
+            {"what": "write"},
+        ),
+        Experiment(
             "latency",
             (
                 Figure("100 ms stream timer, ten busy tasks", _MS, "ms"),

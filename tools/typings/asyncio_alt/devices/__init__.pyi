@@ -5,4 +5,4 @@ from .pins import Edges as Edges
 from .pins import Encoder as Encoder
 from .pins import Pulse as Pulse
 from .spi import SPI as SPI
-from .uart import UART as UART
+from .uart import UARTWriter as UARTWriter

@@ -1,13 +1,10 @@
 from io import IOBase
 from typing import Any
 
-class UART(IOBase):
-    def __init__(self, uart: Any, size: int = 1024) -> None: ...
+class UARTWriter(IOBase):
     holds: Any
-    any: Any
-    read: Any
-    readinto: Any
-    readline: Any
+    op: Any
+    def __init__(self, uart: Any, size: int = 1024) -> None: ...
     def ioctl(self, req: int, arg: int) -> int: ...
     def write(self, buf: Any) -> int | None: ...
     def txdone(self) -> bool: ...
