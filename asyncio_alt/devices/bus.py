@@ -3,7 +3,7 @@
 from micropython import const
 
 from .. import core
-from ..event import ThreadSafeFlag
+from ..event import ThreadSafeFlag, enlist
 
 try:
     from machine import disable_irq as _disable_irq
@@ -259,11 +259,7 @@ class Transfer:
 
     def _park(self):
         self.task = t = core.cur_task or core.current_task()
-        if core.first_flag:
-            core.last_flag.next = self
-        else:
-            core.first_flag = self
-        core.last_flag = self
+        enlist(self)
         t.data = self
 
     def remove(self, task):
