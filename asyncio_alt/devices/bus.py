@@ -82,6 +82,10 @@ def channels(n):
     return taken
 
 
+def _closed(op=None):
+    raise OSError(9, "the device is closed")
+
+
 class Bus:
     """Carries out transfers in the order in which they were awaited. The interrupt that ends one
     begins the next."""
@@ -139,6 +143,7 @@ class Bus:
             self.next()
         op.step = _OVER
         op.state = 1
+        op.data = op.into = None
         if not op.kept:
             owner = op.owner
             op.pool = owner.free
@@ -190,6 +195,7 @@ class Bus:
         if not self.users:
             del _buses[self.port]
             self.engine.close()
+            self.begin = self.start = _closed
 
 
 class Transfer:
@@ -222,6 +228,7 @@ class Transfer:
         """It is over, with or without an error."""
         self.step = _OVER
         self.state = 1
+        self.data = self.into = None
         if self.task:
             _ring(b"\0")
         if not self.kept:
@@ -330,6 +337,8 @@ class Device:
             self.free = op.pool
             op.step = op.state = 0
             return op
+        if not self.bus:
+            _closed()
         return Transfer(self)
 
     def close(self):
@@ -337,7 +346,7 @@ class Device:
         one. RuntimeError while there is a transfer."""
         if self.bus:
             self.bus.leave()
-            self.bus = None
+            self.bus = self.free = None
 
     async def chain(self, transfers):
         """Carries out transfers, such as [spi.write(a), spi.readinto(b)], each begun by the

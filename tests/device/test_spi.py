@@ -247,5 +247,8 @@ async def test_channels_that_are_used_up_are_told_of():
     spi.close()
     spi.close()
     await other.write(SRC)
+    late = other.write(SRC)
     other.close()
+    await araises(OSError, late, match="closed")
+    raises(OSError, spi.write, SRC, match="closed")
     assert len([rp2.DMA(), rp2.DMA()]) == 2

@@ -186,24 +186,6 @@ EXPERIMENTS = {
             {"edges": 20, "busy": 10},
         ),
         Experiment(
-            "bus",
-            (
-                Figure(
-                    "Two buses stand still, ten tasks, priority", "%", "idle", required=35, aim=25
-                ),
-            ),
-            {"ms": 400},
-            {"mode": "priority"},
-            peer=True,
-        ),
-        Experiment(
-            "bus",
-            (Figure("— interrupt block", "%", "idle", required=5, aim=2),),
-            {"ms": 400},
-            {"mode": "block"},
-            peer=True,
-        ),
-        Experiment(
             "transfers",
             (
                 Figure(
@@ -211,6 +193,11 @@ EXPERIMENTS = {
                 ),
             ),
             {"what": "spi"},
+        ),
+        Experiment(
+            "transfers",
+            (Figure("— two tasks for each bus", "%", "idle", required=10, aim=3),),
+            {"what": "spi2"},
         ),
         Experiment(
             "transfers",
