@@ -164,8 +164,8 @@ def test_chip_select_is_low_for_each_transfer_from_before_its_first_to_after_its
     for (pin, text, _, lead, tail), wanted in zip(seen, expected):
         # A cancelled transfer, too, ends with a whole byte.
         assert (pin, bytes.fromhex(text)) == (wanted or (17, (data + data)[: len(text) // 2]))
-        assert 0 < lead < 8 * machines and 0 < tail < 8 * machines
-    assert seen[1][3] < 2 * machines
+        if len(text) != 516:  # in the block chip select is low before and after the transfers
+            assert 0 < lead < 4 * machines and 0 < tail < (8 if wanted else 20) * machines
 
 
 def example(name):

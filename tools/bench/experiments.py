@@ -189,7 +189,7 @@ EXPERIMENTS = {
             "transfers",
             (
                 Figure(
-                    "Two SPI buses stand still, ten busy tasks", "%", "idle", required=10, aim=3
+                    "Two SPI buses stand still, ten tasks of 1 ms", "%", "idle", required=10, aim=3
                 ),
             ),
             {"what": "spi"},
@@ -201,7 +201,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "transfers",
-            (Figure("Two I2C buses stand still, ten busy tasks", "%", "idle", required=25),),
+            (Figure("Two I2C buses stand still, ten tasks of 1 ms", "%", "idle", required=25),),
             {"what": "i2c"},
         ),
         Experiment(

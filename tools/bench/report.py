@@ -111,7 +111,7 @@ SUMMARY = (
     ("rp2", "Pin edge to resumed task, ten busy tasks — latest"),
     ("rp2", "100 ms stream timer, ten busy tasks — longest"),
     ("rp2", "Pass while 30 flags are waited for"),
-    ("rp2", "Two I2C buses stand still, ten busy tasks — two tasks for each bus"),
+    ("rp2", "Two I2C buses stand still, ten tasks of 1 ms — two tasks for each bus"),
     ("rp2", "Ended tasks that stay in memory"),
     ("power", "A blink, once a second: estimated current"),
     ("power", "A UART's answer, every other second: lost in a minute"),
