@@ -149,15 +149,15 @@ class IOQueue:
             if e[_SOFT]:
                 self.soft -= 1
 
-    def enqueue(self, s, side, ev, t):
+    def enqueue(self, s, side, ev, t, w=None):
         """As queue_read() (side 0) or queue_write() (1) for the task t; ev: the events to poll
-        for."""
+        for; w: for watch()."""
         e = self.map.get(_key(s))
         if e is None:
             soft = _hasattr(s, "ioctl")
             if not soft and _hasattr(s, "fileno") and s.fileno() < 0:
                 raise OSError(9)  # EBADF: a closed socket, which the kernel polls in silence
-            self.map[_key(s)] = e = [None, None, s, ev, soft, None, 0, None]
+            self.map[_key(s)] = e = [None, None, s, ev, soft, w, 0, None]
             try:
                 core.poller.register(s, ev)
             except Exception as er:
@@ -168,17 +168,18 @@ class IOQueue:
                 raise TypeError("stream cannot be polled: %r (%r)" % (s, er))
             if soft:
                 self.soft += 1
-            e[side] = t
-            t.data = self  # so that Task.cancel() calls remove()
-            return
-        if e[side] or e[_WATCHER]:
+        elif e[side] or e[_WATCHER]:
             raise RuntimeError("another task waits to %s it" % ("write" if side else "read"))
+        else:
+            # It may have no one that waits, if a KeyboardInterrupt came in here.
+            core.poller.register(
+                s, ev | (e[_EVENTS] if e[_READER] else 0) | (_POLLOUT if e[_WRITER] else 0)
+            )
+            if side == _READER:
+                e[_EVENTS] = ev
+        # From here on to the yield is no jump, at which a KeyboardInterrupt would come.
         e[side] = t
-        if side == _READER:
-            e[_EVENTS] = ev
-        if e[1 - side]:
-            self._update(e)
-        t.data = self
+        t.data = self  # so that Task.cancel() calls remove()
 
     def queue_read(self, s, priority=False):
         """Has the loop wake the current task when the stream s can be read; the caller then
@@ -206,8 +207,8 @@ class IOQueue:
         elif e:
             raise RuntimeError("a task waits for it")
         elif ev:
-            self.enqueue(s, _READER, ev, w)
-            self.map[_key(s)][_WATCHER] = w
+            w.data = self  # before the loop knows of w: there may be no memory
+            self.enqueue(s, _READER, ev, w, w)
 
     @property
     def poller(self):
