@@ -9,6 +9,8 @@ class _Wait:
         self.aws = aws
         self.queue = None  # the one that the task is in, or None
         self.running = ()  # which of aws to cancel with it
+        self.left = 0  # for gather: how many to wait for
+        self.failed = None  # for gather: the exception to raise
 
     def remove(self, task):
         # One that has been cancelled just now, as at the end of run(), is not cancelled twice:
@@ -109,15 +111,14 @@ def gather(*aws, return_exceptions=False):  # async
     ended (without return_exceptions: when the first has). RuntimeError if another task waits for
     one of them."""
     me = core.cur_task or core.current_task()
-    left = 0  # how many to wait for
-    failed = None  # the exception to raise
+    wait = _Wait(())
 
+    # With more than three variables of gather() its call would take memory, in the loop.
     def done(t, er):
-        nonlocal left, failed
-        left -= 1
-        if not (return_exceptions or failed or isinstance(er, StopIteration)):
-            failed = er
-        elif left:
+        wait.left -= 1
+        if not (return_exceptions or wait.failed or isinstance(er, StopIteration)):
+            wait.failed = er
+        elif wait.left:
             return
         if me.data is wait:
             core.push(me, core.heir(t))
@@ -129,19 +130,19 @@ def gather(*aws, return_exceptions=False):  # async
         if k not in made:
             made[k] = core._promote_to_task(aw)
         tasks.append(made[k])
-    wait = _Wait(tasks)
+    wait.aws = tasks
     cancelled = None
     try:
         for t in tasks:
             if t.state is True:
                 t.state = done
-                left += 1
+                wait.left += 1
             elif t.state:
                 if t.state is not done:
                     raise RuntimeError("can't gather")
-            elif not (return_exceptions or failed or isinstance(t.data, StopIteration)):
-                failed = t.data
-        while left and not failed:
+            elif not (return_exceptions or wait.failed or isinstance(t.data, StopIteration)):
+                wait.failed = t.data
+        while wait.left and not wait.failed:
             me.data = wait
             try:
                 yield
@@ -152,6 +153,6 @@ def gather(*aws, return_exceptions=False):  # async
         for t in tasks:
             if t.state is done:
                 t.state = True
-    if failed or cancelled:
-        raise failed or cancelled
+    if wait.failed or cancelled:
+        raise wait.failed or cancelled
     return [t.data.value if isinstance(t.data, StopIteration) else t.data for t in tasks]

@@ -43,7 +43,8 @@ class Calls:
         last = self.last
         while n:
             n -= 1
-            self._call(*self.near.pop(0))
+            call = self.near.pop(0)
+            self._call(call[0], call[1])
         while self.first is not last and self.first[2]:
             self.first = self.first[2]
             self._call(self.first[0], self.first[1])
