@@ -2,6 +2,11 @@
 
 from . import core
 
+# `async with` awaits this where there is nothing to wait for: a generator that has ended. A
+# coroutine would take memory, so that with a full heap a lock would stay taken.
+done = (0 for _ in ())
+list(done)
+
 
 class Lock:
     """A mutual exclusion lock for tasks, handed over in the order of waiting."""
@@ -17,11 +22,14 @@ class Lock:
         if holder == 1 or holder and holder.state:
             me = core.cur_task or core.current_task()
             queue = self.waiting
-            queue.push(me)
-            me.data = queue
             try:
+                queue.push(me)
+                me.data = queue
                 yield
             except BaseException:
+                # It may be a KeyboardInterrupt ahead of the yield: the task may wait elsewhere.
+                queue.remove(me)
+                me.data = None
                 if self.state is me:
                     self.state = 1
                     self.release()
@@ -47,5 +55,6 @@ class Lock:
     def __aenter__(self):
         return self.acquire()
 
-    async def __aexit__(self, exc_type, exc, tb):
+    def __aexit__(self, exc_type, exc, tb):
         self.release()
+        return done

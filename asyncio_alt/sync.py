@@ -3,7 +3,7 @@
 from micropython import const
 
 from . import core
-from .lock import Lock
+from .lock import Lock, done
 
 # The states of a Barrier: how it treats the tasks that come.
 _FILLS = const(0)  # holds them back
@@ -41,35 +41,21 @@ class _Waiting:
         # may have come in between. A task that was woken, and cancelled before it ran, calls
         # self._undo().
         t = core.cur_task or core.current_task()
-        self._queue.push(t)
-        t.data = self
-        ready()
         try:
+            self._queue.push(t)
+            t.data = self
+            ready()
             yield
         except BaseException:
+            # It may be a KeyboardInterrupt ahead of the yield: the task may wait elsewhere now.
+            self._queue.remove(t)
+            t.data = None
             if t in self._woken:
                 self._undo()
             raise
         finally:
             if t in self._woken:
                 self._woken.remove(t)
-
-
-class _Done:
-    # `async with` awaits this where there is nothing to wait for. It allocates nothing.
-
-    def __init__(self):
-        self._end = StopIteration()
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        self._end.__traceback__ = None
-        raise self._end
-
-
-_DONE = _Done()
 
 
 class Semaphore(_Waiting):
@@ -124,11 +110,11 @@ class Semaphore(_Waiting):
         if self.locked():
             return self.acquire()
         self._value -= 1
-        return _DONE
+        return done
 
     def __aexit__(self, exc_type, exc, tb):
         self.release()
-        return _DONE
+        return done
 
 
 class BoundedSemaphore(Semaphore):
@@ -159,35 +145,40 @@ class Condition(_Waiting):
     async def __aenter__(self):
         await self.acquire()
 
-    async def __aexit__(self, exc_type, exc, tb):
+    def __aexit__(self, exc_type, exc, tb):
         self.release()
+        return done
 
     async def wait(self):
         """Releases the lock, waits for notify(), acquires the lock again; returns True. It also
         has the lock when it raises CancelledError. RuntimeError if the lock is not taken."""
         if not self.locked():
             raise RuntimeError("Condition: wait() without the lock")
+        # With the lock released there may be no memory for these.
+        wait = self._wait(_nothing)
+        again = self._again(self.acquire())
         self.release()
         try:
             try:
-                await self._wait(_nothing)
+                await wait
             finally:
-                await self._again()
+                await again
         except BaseException:
             # It may have been notified: the notification is for another task.
             self._wake()
             raise
         return True
 
-    async def _again(self):
+    async def _again(self, acquire):
         # Take the lock, also if that is cancelled.
         late = None
         while True:
             try:
-                await self.acquire()
+                await acquire
                 break
             except core.CancelledError as er:
                 late = er
+                acquire = self.acquire()
         if late:
             raise late
 
