@@ -41,13 +41,19 @@ class Event:
             return True
         me = core.cur_task or core.current_task()
         queue = self.waiting
-        queue.push(me)
-        me.data = queue
-        if self.state:
-            # A scheduled callback has set it since it was looked at.
-            self.set()
+        try:
+            queue.push(me)
+            me.data = queue
+            if self.state:
+                # A scheduled callback has set it since it was looked at.
+                self.set()
+                me.data = None
+            yield
+        except BaseException:
+            # It may be a KeyboardInterrupt ahead of the yield: the task may wait elsewhere now.
+            queue.remove(me)
             me.data = None
-        yield
+            raise
         return True
 
 
@@ -94,10 +100,16 @@ class ThreadSafeFlag(io.IOBase):
                     raise RuntimeError("another task waits for this ThreadSafeFlag")
                 self.remove(None)  # a KeyboardInterrupt has ended it while it was about to wait
             self.task = t = core.cur_task or core.current_task()
-            self.priority = priority
-            enlist(self)
-            t.data = self
-            yield
+            try:
+                self.priority = priority
+                enlist(self)
+                t.data = self
+                yield
+            except BaseException:
+                if self.task is t:  # a KeyboardInterrupt came ahead of the yield
+                    self.remove(t)
+                    t.data = None
+                raise
         self.state = 0
 
     def remove(self, task):

@@ -29,11 +29,18 @@ class Future:
     def __iter__(self):
         if self.state:
             t = core.cur_task or core.current_task()
-            self.state.push(t)
-            t.data = self
-            if not self.state:
-                t.data = None  # a scheduled callback has set it, and queued the task
-            yield
+            queue = self.state
+            try:
+                queue.push(t)
+                t.data = self
+                if not self.state:
+                    t.data = None  # a scheduled callback has set it, and queued the task
+                yield
+            except BaseException:
+                # It may be a KeyboardInterrupt ahead of the yield: see Event.wait().
+                queue.remove(t)
+                t.data = None
+                raise
         return self.result()
 
     __await__ = __iter__

@@ -171,17 +171,20 @@ class Queue:
         # Wait in the queue; a task that was woken and then cancelled passes its turn on.
         t = core.cur_task or core.current_task()
         self._woken = False
-        queue.push(t)
-        t.data = queue
-        if self._woken or not blocked():
-            # A scheduled callback came in between, and may have woken this one: it must not wait,
-            # nor be removed from the queue. The others look again.
-            while self._wake_one(queue):
-                pass
-            t.data = None
         try:
+            queue.push(t)
+            t.data = queue
+            if self._woken or not blocked():
+                # A scheduled callback came in between, and may have woken this one: it must not
+                # wait, nor be removed from the queue. The others look again.
+                while self._wake_one(queue):
+                    pass
+                t.data = None
             yield
-        except core.CancelledError:
+        except BaseException:
+            # It may be a KeyboardInterrupt ahead of the yield: the task may wait elsewhere now.
+            queue.remove(t)
+            t.data = None
             if t in self._turns and not blocked():
                 self._wake_one(queue)
             raise
