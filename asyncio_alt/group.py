@@ -145,8 +145,13 @@ class TaskGroup:
             why = "cancelling its tasks"
         else:
             t = core.create_task(coro)
-            self._tasks[t] = None
-            _Child(t, self._ended)
+            try:
+                self._tasks[t] = None
+                _Child(t, self._ended)
+            except BaseException:  # MemoryError: nobody would tell of its end
+                self._tasks.pop(t, None)
+                t.cancel()
+                raise
             return t
         coro.close()
         raise RuntimeError("TaskGroup: " + why)

@@ -307,10 +307,10 @@ def _connect(host, port, ssl, server_hostname, nodelay=False):  # async
             _nodelay(s)
         if ssl:
             top = _secure(s, ssl, server_hostname or host)
+        return top, s if ssl else None, addr
     except BaseException:
         _close(s, None)
         raise
-    return top, s if ssl else None, addr
 
 
 def open_connection(
@@ -324,11 +324,15 @@ def open_connection(
 
         ssl_handshake_timeout = timeout_ms(ssl, ssl_handshake_timeout)
     s, raw, _ = yield from _connect(host, port, ssl, server_hostname)
-    stream = Stream(s)
-    stream.raw = raw
-    if ssl_handshake_timeout:
-        limit(stream, ssl_handshake_timeout)
-    return stream, stream
+    try:
+        stream = Stream(s)
+        stream.raw = raw
+        if ssl_handshake_timeout:
+            limit(stream, ssl_handshake_timeout)
+        return stream, stream
+    except BaseException:
+        _close(s, raw)
+        raise
 
 
 def __getattr__(name):

@@ -49,9 +49,10 @@ if sys.implementation.name == "micropython":
             # Awaitable that ends with wake().
             if self.task:
                 raise RuntimeError("another task waits for this " + type(self).__name__)
+            once = _once(0)  # while it does not wait yet: there may be no memory
             self.task = t = core.cur_task or core.current_task()
             t.data = self
-            return _once(0)
+            return once
 
         def remove(self, task):
             # Called by Task.cancel().
