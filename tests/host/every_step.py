@@ -1,6 +1,7 @@
 # test_every_step.py sends this to MicroPython, with a copy of the package in which each step can
 # raise.
 
+import os
 import socket
 import sys
 from _thread import start_new_thread
@@ -137,31 +138,114 @@ async def limited(coro, s):
     return await asyncio.wait_for(coro, s)
 
 
-def sweep(exception, scenario):
+def count(scenario):
+    # How many steps it has.
+    steps.exc = None
+    steps.left = 1 << 29
+    asyncio.run(scenario())
+    n = (1 << 29) - steps.left
+    steps.left = 0
+    return n
+
+
+def sweep(exception, scenario, tries, limit=0.05):
+    # The exception at `tries` of the steps, and a next run() that must work.
     asyncio.Loop.set_exception_handler(lambda loop, context: None)
     asyncio.end_limit(20)
-    n = 0
-    while True:
-        n += 1
+    asyncio.run(scenario())
+    total = count(scenario)
+    stride = max(1, total // tries)
+    for n in range(1, total, stride):
         steps.exc = exception()
         steps.left = n
         seen = None
         try:
-            asyncio.run(limited(scenario(), 0.05))
+            asyncio.run(limited(scenario(), limit))
         except BaseException as er:
             seen = er
-        reached = not steps.left
         steps.left = 0
         try:
             assert asyncio.run(limited(works(), 5)) == "ok"
-            if scenario is streams:
-                asyncio.run(streams())
+            if scenario not in (plain, end, bell):
+                asyncio.run(limited(scenario(), 10))
         except BaseException as er:
             print("step", n, "raised", repr(seen))
             sys.print_exception(steps.exc)
             print("and then the next run():")
             sys.print_exception(er)
             raise SystemExit(1)
-        if not reached:
-            print(n)
-            break
+    print(total)
+
+
+# A full heap. A report ends the scenario, as what it waits for may not come any more.
+
+reports = 0
+victim = None
+
+
+def reported(loop, context):
+    global reports
+    reports += 1
+    if victim and victim is not asyncio.core.cur_task:
+        victim.cancel()
+
+
+def no_memory(er):
+    if isinstance(er, asyncio.BaseExceptionGroup) or isinstance(er, asyncio.ExceptionGroup):
+        return all(isinstance(er, asyncio.CancelledError) or no_memory(er) for er in er.exceptions)
+    return isinstance(er, MemoryError)
+
+
+def descriptors():
+    return len(os.listdir("/dev/fd"))
+
+
+async def twice(scenario, n):
+    # Once with a full heap at the n-th step, then without. Returns how the first has ended, and
+    # whether it came so far.
+    global victim
+    seen = None
+    try:
+        victim = asyncio.create_task(scenario())
+        steps.left = n
+        await asyncio.wait_for(victim, 3)
+    except BaseException as er:
+        seen = er
+    reached = not steps.left
+    steps.left = 0
+    steps.step_over()
+    victim = None
+    await asyncio.sleep_ms(5)
+    before = reports
+    await asyncio.wait_for(scenario(), 10)
+    assert reports == before, "a report of the second"
+    return seen, reached
+
+
+def full_heap(scenario, tries):
+    # At `tries` of the steps the heap is full up to the next one: it goes right all the same, or
+    # somebody is told; and the loop goes on.
+    global reports
+    asyncio.Loop.set_exception_handler(reported)
+    asyncio.run(scenario())
+    total = count(scenario)
+    stride = max(1, total // tries)
+    opened = descriptors()
+    n = 0
+    reached = True
+    while reached:
+        n += stride
+        reports = 0
+        seen = None
+        try:
+            seen, reached = asyncio.run(twice(scenario, n))
+            assert not seen or reports or no_memory(seen), seen
+            assert descriptors() == opened, (seen, "leaves a descriptor open")
+        except BaseException as er:
+            steps.step_over()
+            print("step", n, "after")
+            sys.print_exception(seen or er)
+            print("and then:")
+            sys.print_exception(er)
+            raise SystemExit(1)
+    print(total)
