@@ -315,9 +315,13 @@ async def create_datagram_endpoint(
     port) to send to and receive from; with allow_broadcast it receives from all. sock: a socket
     to use in place of all these. OSError if an address cannot be used, ValueError for arguments
     that do not go together."""
+    if not callable(protocol_factory):
+        raise TypeError("create_datagram_endpoint: protocol_factory must be callable")
     if sock:
         if local_addr or remote_addr or family or reuse_port or allow_broadcast:
             raise ValueError("create_datagram_endpoint: other arguments beside sock")
+        if not hasattr(sock, "recvfrom"):
+            raise TypeError("create_datagram_endpoint: sock must be a socket")
         sock.setblocking(False)
         protocol = protocol_factory()
         return DatagramTransport(protocol, sock, {"socket": sock}, None, False), protocol

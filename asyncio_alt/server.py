@@ -163,6 +163,9 @@ async def serve(cb, ai, backlog, ssl, seconds, max_connections):
 
         limit = Limit(max_connections)
 
+    if not callable(cb):
+        raise TypeError("start_server: cb must be callable")
+
     def connected(s, raw, addr):
         stream = Stream(s, {"peername": addr})
         stream.raw = raw

@@ -248,6 +248,9 @@ def _close(s, raw, exc=None):
 def _resolve(host, port):
     import socket
 
+    # A system would take the lowest 16 bits of another number.
+    if isinstance(port, int) and not 0 <= port <= 65535:
+        raise ValueError("port must be 0 to 65535")
     # With a name, this may block the loop while a name server is asked.
     return socket, socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
 

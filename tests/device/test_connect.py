@@ -97,6 +97,15 @@ async def test_cancelled_connect_leaks_nothing():
 
 
 @needs("sockets")
+async def test_a_port_that_cannot_be_is_refused():
+    for port in (-1, 65536, 1 << 40):
+        await araises(ValueError, asyncio.open_connection(HOST, port), match="port")
+        await araises(ValueError, asyncio.start_server(echo, HOST, port), match="port")
+        await araises(ValueError, asyncio.get_event_loop().getaddrinfo(HOST, port), match="port")
+    await araises(TypeError, asyncio.start_server(None, HOST, PORT), match="cb")
+
+
+@needs("sockets")
 async def test_cancelled_start_server_leaks_nothing():
     n = descriptor()
     for k in range(4):

@@ -236,6 +236,8 @@ async def test_arguments_are_checked_and_a_failure_leaves_no_socket_open():
     create = loop.create_datagram_endpoint
     await araises(ValueError, create(P), match="is needed")
     await araises(ValueError, create(P, (HOST, PORT), sock=s), match="sock")
+    await araises(TypeError, create(P, sock=5), match="sock")
+    await araises(TypeError, create(None, (HOST, PORT)), match="protocol_factory")
     for addr in ("host", (HOST,), (HOST, "80"), (1, 80)):
         await araises(TypeError, create(P, addr), match="local_addr")
     await araises(ValueError, create(P, None, (HOST, -1)), match="remote_addr")
@@ -339,6 +341,23 @@ async def test_sockets_are_awaited():
     await araises(TypeError, loop.sock_recv(5, 5), match="sock")
     await araises(TypeError, loop.sock_sendto(s, b"", "host"), match="address")
     assert not core._io_queue.map
+
+
+@needs("sockets")
+async def test_a_size_or_buffer_that_does_not_fit_costs_no_byte():
+    a, b = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in "12"]
+    to = socket.getaddrinfo(HOST, PORT)[0][-1]
+    a.bind(to)
+    b.sendto(b"data", to)
+    for n, error in ((-1, ValueError), (1 << 40, ValueError), (1.5, TypeError), (None, TypeError)):
+        await araises(error, loop.sock_recv(a, n), match="nbytes")
+        await araises(error, loop.sock_recvfrom(a, n), match="bufsize")
+        await araises(error, loop.sock_recvfrom_into(a, bytearray(4), n), match="nbytes")
+    await araises(TypeError, loop.sock_recv_into(a, bytes(4)))
+    await araises(TypeError, loop.sock_recvfrom_into(a, memoryview(b"    ")))
+    assert await loop.sock_recv(a, 9) == b"data"
+    a.close()
+    b.close()
 
 
 @needs("sockets")
