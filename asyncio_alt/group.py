@@ -4,7 +4,7 @@ import io
 import sys
 
 from . import core
-from .cancel import CancelledError, answer, request
+from .cancel import CancelledError, answer, asked, repeat, request
 from .timer import Handle, WhenDone
 
 
@@ -192,21 +192,20 @@ class TaskGroup:
                 if not self._aborting:
                     cancelled = er
                     self._abort()
-                else:
-                    answer(er, self)
         for er in [exc] + self._errors:
             if isinstance(er, (KeyboardInterrupt, SystemExit)):
                 raise er
-        if answer(cancelled, self):
+        parent = self._parent
+        if answer(parent, cancelled, self):
             cancelled = None
         if cancelled and not self._errors:
             raise cancelled
         if exc_type and not isinstance(exc, core.CancelledError):
             self._errors.append(exc)
         if self._errors:
-            if outside:
+            if outside or asked(parent):
                 # The errors take the place of the cancellation, which comes at the next await.
-                Handle(core.ticks(), self._parent.cancel, ())
+                Handle(core.ticks(), repeat, (parent, outside))
             errors = self._errors
             self._errors = []
             raise _of("unhandled errors in a TaskGroup", errors)

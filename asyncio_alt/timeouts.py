@@ -3,7 +3,7 @@
 from micropython import const
 
 from . import core
-from .cancel import answer, request
+from .cancel import answer, asked, request
 from .timer import Alarm, Time, ticks_in, ticks_of
 
 _NEW = const(0)
@@ -22,6 +22,7 @@ class Timeout(Alarm):
         self._ticks = ticks  # None: no deadline
         self._state = _NEW
         self._for = None  # the task
+        self._before = 0  # what asked() was
 
     def when(self):
         """The deadline (Time), or None."""
@@ -55,17 +56,19 @@ class Timeout(Alarm):
     async def __aenter__(self):
         if self._state != _NEW:
             raise RuntimeError("Timeout: entered twice")
-        self._for = core.current_task()
+        self._for = t = core.current_task()
+        self._before = asked(t)
         self._state = _ENTERED
         self._begin()
         return self
 
     async def __aexit__(self, exc_type, exc, tb):
         self._stop()
+        t = self._for
         self._for = None
         if self._state == _ENTERED:
             self._state = _EXITED
-        elif answer(exc, self):
+        elif answer(t, exc, self, self._before):
             raise core.TimeoutError
 
 
