@@ -64,7 +64,8 @@ ender = None  # set by new_event_loop(): when this task ends, the loop ends, as 
 _left = False  # run() has begun, and all that it has made has not been forgotten yet
 asleep = False  # it is in a poll that blocks, or is about to be
 claimed = False  # no other asyncio has tasks in this program
-# Every task that has not ended. No set: one that finds no memory to grow crashes MicroPython.
+# Every task that has not ended, and its name. No set: one that finds no memory to grow crashes
+# MicroPython.
 tasks = {}
 streams = {}  # the streams that ioqueue.IOQueue waits for
 first_flag = None  # first and last of the linked list of waiting ThreadSafeFlags
@@ -168,14 +169,14 @@ def _check(coro):
         raise TypeError("coroutine expected")
 
 
-def create_task(coro):
-    """Makes a Task that runs the coroutine coro, ready now; returns the Task. May be called
-    from a micropython.schedule callback, not from a hard interrupt."""
+def create_task(coro, name=None):
+    """Makes a Task that runs the coroutine coro, ready now; returns the Task. name: as for
+    set_name(). May be called from a micropython.schedule callback, not from a hard interrupt."""
     _check(coro)
     if not claimed:
         claim()
     t = Task(coro, globals())
-    tasks[t] = None
+    tasks[t] = name and str(name)
     wake(t)
     return t
 

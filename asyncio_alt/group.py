@@ -135,8 +135,8 @@ class TaskGroup:
 
     def create_task(self, coro, *, name=None):
         """Makes a Task of the group that runs the coroutine coro; returns the Task. RuntimeError
-        if the group was not entered, has ended, or is cancelling its tasks. name is for programs
-        written for CPython: MicroPython's tasks have none."""
+        if the group was not entered, has ended, or is cancelling its tasks. name: as for
+        set_name()."""
         if not self._parent:
             why = "not entered"
         elif self._exiting and not self._tasks:
@@ -144,7 +144,7 @@ class TaskGroup:
         elif self._aborting:
             why = "cancelling its tasks"
         else:
-            t = core.create_task(coro)
+            t = core.create_task(coro, name=name)
             try:
                 self._tasks[t] = None
                 _Child(t, self._ended)

@@ -16,7 +16,8 @@ idle LightSleep power_mode set_idle_hook stay_awake
 ioqueue IOQueue POLLPRI priority_window roundrobin
 irq Interrupt
 lock Lock
-loop Loop all_tasks get_event_loop get_running_loop new_event_loop _exc_context
+loop Loop all_tasks get_event_loop get_name get_running_loop new_event_loop set_name
+loop _exc_context
 names set_nameserver
 polled readable writable
 protocol BufferedProtocol Protocol Transport connect_stream create_connection create_server

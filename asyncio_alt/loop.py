@@ -110,9 +110,9 @@ class Loop:
 
     _exc_handler = None
 
-    def create_task(coro):
+    def create_task(coro, name=None):
         """As asyncio_alt.create_task()."""
-        return core.create_task(coro)
+        return core.create_task(coro, name=name)
 
     def run_forever():
         """Runs tasks until stop() is called."""
@@ -331,6 +331,17 @@ def get_running_loop():
 def all_tasks():
     """Set of the tasks that have not ended."""
     return set(core.tasks)
+
+
+def get_name(task):
+    """The name of a task: a str, or None if it has none or has ended."""
+    return core._tasks.get(task)
+
+
+def set_name(task, name):
+    """Gives a task that has not ended a name, which str() makes a str."""
+    if task in core._tasks:
+        core._tasks[task] = str(name)
 
 
 def new_event_loop():

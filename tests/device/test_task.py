@@ -502,3 +502,17 @@ async def test_task_that_ends_while_it_is_in_a_queue_takes_nobody_with_it():
                 assert await asyncio.wait_for(t, 1) is True
     await sleep_ms(1)
     assert not reports.got, reports.got
+
+
+async def test_a_task_has_a_name_until_it_ends():
+    made = asyncio.Loop.create_task(nothing(), name=7)
+    task = create_task(nothing(), name="first")
+    assert asyncio.get_name(task) == "first" and asyncio.get_name(made) == "7"
+    assert asyncio.get_name(asyncio.current_task()) is None
+    asyncio.set_name(task, "second")
+    assert asyncio.get_name(task) == "second"
+    await task
+    asyncio.set_name(task, "late")
+    assert asyncio.get_name(task) is None and task not in asyncio.all_tasks()
+    async with asyncio.TaskGroup() as group:
+        assert asyncio.get_name(group.create_task(nothing(), name="in a group")) == "in a group"

@@ -37,8 +37,10 @@ from .lock import Lock as Lock
 from .loop import Loop as Loop
 from .loop import all_tasks as all_tasks
 from .loop import get_event_loop as get_event_loop
+from .loop import get_name as get_name
 from .loop import get_running_loop as get_running_loop
 from .loop import new_event_loop as new_event_loop
+from .loop import set_name as set_name
 from .names import set_nameserver as set_nameserver
 from .polled import readable as readable
 from .polled import writable as writable
