@@ -64,8 +64,8 @@ ender = None  # set by new_event_loop(): when this task ends, the loop ends, as 
 _left = False  # run() has begun, and all that it has made has not been forgotten yet
 asleep = False  # it is in a poll that blocks, or is about to be
 claimed = False  # no other asyncio has tasks in this program
-# Every task that has not ended, and its name. No set: one that finds no memory to grow crashes
-# MicroPython.
+# Every task that has not ended, and its name or a group._Child, which is called when it ends. No
+# set: one that finds no memory to grow crashes MicroPython.
 tasks = {}
 streams = {}  # the streams that ioqueue.IOQueue waits for
 first_flag = None  # first and last of the linked list of waiting ThreadSafeFlags
@@ -231,12 +231,15 @@ def _end(t, er, awaited):
     # Task t has ended with er: wake the tasks that wait for it. If a KeyboardInterrupt ends this
     # halfway, it is called again and does the rest. Whoever sees t.state false may take t.data.
     waiting = t.state
-    tasks.pop(t, None)
+    key = tasks.pop(t, None)
     if not waiting:
         # It had ended in a queue, and has come out of that; or this is the second call.
         if t.data is None:
             t.data = er
         return
+    if key and callable(key):
+        key(t, er)
+        awaited = True
     # Whether t is in no queue. An interrupted task may be in one; others have theirs in data.
     free = not awaited and t.data is None
     if callable(waiting):

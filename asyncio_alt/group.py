@@ -5,7 +5,7 @@ import sys
 
 from . import core
 from .cancel import CancelledError, answer, asked, repeat, request
-from .timer import Handle, WhenDone
+from .timer import Alarm, Handle
 
 
 class _Group:
@@ -108,10 +108,39 @@ class _Parked:
         pass
 
 
-class _Child(WhenDone):
-    # It has the priority with which the task ended. The task itself has lost it.
+class _Child:
+    # Called with a task of the group where that ends. It is in core.tasks, and has the name.
+    def __init__(self, group, name):
+        self.group = group
+        self.name = name
+        self.task = self.er = self.next = None
+
+    def __call__(self, t, er):
+        self.task = t
+        self.er = er
+        self.group._ended(self)
+
+
+class _Over(Alarm):
+    # Calls _over() for the tasks that have ended: a turn later, as in CPython.
+    def __init__(self, group):
+        super().__init__()
+        self._group = group
+        self._first = self._last = None  # a chain of _Child
+
+    def add(self, child):
+        if self._first:
+            self._last.next = child
+        else:
+            self._first = child
+            self._set(core.heir(child.task))
+        self._last = child
+
     def _ring(self):
-        self._fn(self)
+        while self._first:
+            child = self._first
+            self._first = child.next
+            self._group._over(child.task, child.er, core.heir(self._task))
 
 
 class TaskGroup:
@@ -126,6 +155,7 @@ class TaskGroup:
         self._requested = False  # the parent is cancelled because a task has failed
         self._tasks = {}
         self._errors = []
+        self._alarm = _Over(self)
 
     async def __aenter__(self):
         if self._parent:
@@ -144,12 +174,12 @@ class TaskGroup:
         elif self._aborting:
             why = "cancelling its tasks"
         else:
-            t = core.create_task(coro, name=name)
+            t = core.create_task(coro)
             try:
+                core.tasks[t] = _Child(self, name and str(name))
                 self._tasks[t] = None
-                _Child(t, self._ended)
             except BaseException:  # MemoryError: nobody would tell of its end
-                self._tasks.pop(t, None)
+                core.tasks[t] = None
                 t.cancel()
                 raise
             return t
@@ -162,12 +192,17 @@ class TaskGroup:
             t.cancel()
 
     def _ended(self, child):
-        t = child._of
+        # Nothing follows from the end of one that has not failed, but of the last.
+        if len(self._tasks) > 1 and isinstance(child.er, (StopIteration, core.CancelledError)):
+            self._tasks.pop(child.task)
+        else:
+            self._alarm.add(child)
+
+    def _over(self, t, er, key):
         self._tasks.pop(t, None)
         parent = self._parent
         if not self._tasks and parent.data is _Parked:
-            core.push(parent, core.heir(child._task))
-        er = t.data
+            core.push(parent, key)
         if isinstance(er, (StopIteration, core.CancelledError)):
             return
         self._errors.append(er)

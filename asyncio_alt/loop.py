@@ -335,13 +335,17 @@ def all_tasks():
 
 def get_name(task):
     """The name of a task: a str, or None if it has none or has ended."""
-    return core._tasks.get(task)
+    name = core.tasks.get(task)
+    return name.name if callable(name) else name
 
 
 def set_name(task, name):
     """Gives a task that has not ended a name, which str() makes a str."""
-    if task in core._tasks:
-        core._tasks[task] = str(name)
+    old = core.tasks.get(task)
+    if callable(old):
+        old.name = str(name)
+    elif task in core.tasks:
+        core.tasks[task] = str(name)
 
 
 def new_event_loop():

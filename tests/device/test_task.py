@@ -516,3 +516,7 @@ async def test_a_task_has_a_name_until_it_ends():
     assert asyncio.get_name(task) is None and task not in asyncio.all_tasks()
     async with asyncio.TaskGroup() as group:
         assert asyncio.get_name(group.create_task(nothing(), name="in a group")) == "in a group"
+        task = group.create_task(nothing())
+        assert asyncio.get_name(task) is None
+        asyncio.set_name(task, "named")
+        assert asyncio.get_name(task) == "named"
