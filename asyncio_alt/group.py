@@ -8,6 +8,9 @@ from .cancel import CancelledError, answer, asked, repeat, request
 from .timer import Alarm, Handle
 
 
+_ENDS = (StopIteration, core.CancelledError)  # a task that ends with one of these has not failed
+
+
 class _Group:
     # The part that both classes share. (MicroPython's classes cannot have two exceptions as
     # bases.)
@@ -110,15 +113,23 @@ class _Parked:
 
 class _Child:
     # Called with a task of the group where that ends. It is in core.tasks, and has the name.
+
+    task = er = next = None
+
     def __init__(self, group, name):
         self.group = group
         self.name = name
-        self.task = self.er = self.next = None
 
     def __call__(self, t, er):
-        self.task = t
-        self.er = er
-        self.group._ended(self)
+        # Nothing follows from the end of one that has not failed, but of the last.
+        group = self.group
+        tasks = group._tasks
+        if len(tasks) > 1 and isinstance(er, _ENDS):
+            del tasks[t]
+        else:
+            self.task = t
+            self.er = er
+            group._alarm.add(self)
 
 
 class _Over(Alarm):
@@ -167,13 +178,7 @@ class TaskGroup:
         """Makes a Task of the group that runs the coroutine coro; returns the Task. RuntimeError
         if the group was not entered, has ended, or is cancelling its tasks. name: as for
         set_name()."""
-        if not self._parent:
-            why = "not entered"
-        elif self._exiting and not self._tasks:
-            why = "over"
-        elif self._aborting:
-            why = "cancelling its tasks"
-        else:
+        if self._parent and not self._aborting and (self._tasks or not self._exiting):
             t = core.create_task(coro)
             try:
                 core.tasks[t] = _Child(self, name and str(name))
@@ -183,6 +188,12 @@ class TaskGroup:
                 t.cancel()
                 raise
             return t
+        if not self._parent:
+            why = "not entered"
+        elif self._exiting and not self._tasks:
+            why = "over"
+        else:
+            why = "cancelling its tasks"
         coro.close()
         raise RuntimeError("TaskGroup: " + why)
 
@@ -191,19 +202,12 @@ class TaskGroup:
         for t in self._tasks:
             t.cancel()
 
-    def _ended(self, child):
-        # Nothing follows from the end of one that has not failed, but of the last.
-        if len(self._tasks) > 1 and isinstance(child.er, (StopIteration, core.CancelledError)):
-            self._tasks.pop(child.task)
-        else:
-            self._alarm.add(child)
-
     def _over(self, t, er, key):
         self._tasks.pop(t, None)
         parent = self._parent
         if not self._tasks and parent.data is _Parked:
             core.push(parent, key)
-        if isinstance(er, (StopIteration, core.CancelledError)):
+        if isinstance(er, _ENDS):
             return
         self._errors.append(er)
         if not parent.state:
