@@ -7,7 +7,6 @@ from . import core
 from .cancel import CancelledError, answer, asked, repeat, request
 from .timer import Alarm, Handle
 
-
 _ENDS = (StopIteration, core.CancelledError)  # a task that ends with one of these has not failed
 
 
