@@ -2,7 +2,7 @@
 
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
-from asyncio_alt.pubsub.link.handshake import Refused
+from asyncio_alt.pubsub.link.handshake import Refused, call
 from asyncio_alt.pubsub.link.hub import Hub
 
 HOST = "127.0.0.1"
@@ -100,7 +100,7 @@ async def test_one_secret_does_not_open_another_name_and_the_caller_is_told():
             await board.link.close()
         # One of before there were names.
         board = Board(center, "a")
-        board.link.door._name = b""
+        board.link.door.shake = call
         refused = center.hub.refused
         board.link.start()
         await until(lambda: center.hub.refused > refused)
@@ -109,10 +109,10 @@ async def test_one_secret_does_not_open_another_name_and_the_caller_is_told():
 
 
 @needs("sockets")
-async def test_link_that_listens_takes_a_caller_with_any_name():
+async def test_link_with_a_name_that_listens_takes_a_caller_with_any_name():
     center = Side()
     port = free_port()
-    link = Quick(center.broker, Listen(HOST, port), [], ["#"], secret=b"a")
+    link = Quick(center.broker, Listen(HOST, port), [], ["#"], secret=b"a", name="b")
     center.port = port
     board = Board(center, "a")
     async with link:

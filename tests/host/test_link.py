@@ -32,7 +32,7 @@ NAMES = [
     (file, node.name)
     for file in (
         FILE,
-        *(DEVICE / f"test_{part}.py" for part in ("codec", "window", "mirror", "hub")),
+        *(DEVICE / f"test_{part}.py" for part in ("codec", "window", "mirror", "hub", "seal")),
     )
     for node in ast.parse(file.read_text()).body
     if getattr(node, "name", "").startswith("test_")

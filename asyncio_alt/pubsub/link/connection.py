@@ -21,7 +21,7 @@ class Connection(FramedProtocol):
         self.due = False  # an acknowledgement has to be sent
         # These belong to the peer, once hands are shaken.
         self.peer = None
-        self.peer_keepalive = 0  # ms
+        self.patience = 0  # ms, the keepalive of the peer
         self._met = met
         self._ended = ended
         self._said = self.heard  # when the last frame went
@@ -40,7 +40,7 @@ class Connection(FramedProtocol):
     def connection_lost(self, exc):
         super().connection_lost(exc)
         self.over.set()
-        if self.peer_keepalive:
+        if self.patience:
             self._meeting.cancel()  # in attend()
         self.give_up(exc or EOFError("the peer has hung up"))
 
@@ -55,11 +55,16 @@ class Connection(FramedProtocol):
 
     def leave(self):
         """Says so to a peer, and ends."""
-        if self.peer_keepalive:
+        if self.patience:
             self.send(bytes((_BYE,)))
         if self.peer:
             self.peer.down(self)
         self.transport.close()
+
+    def carry(self, take, size):
+        """From now on take() gets each frame, of up to size bytes."""
+        self.max_size = size
+        self.frame_received = take
 
     def begin(self):
         """Frames may come."""
@@ -77,7 +82,7 @@ class Connection(FramedProtocol):
         """Sends signs of life, and frames again: on a lossy carrier, after so many ms without an
         acknowledgement. Ends with the connection; TimeoutError if the peer is silent."""
         peer = self.peer
-        pause = max(min(peer.keepalive, self.peer_keepalive) // 2, 10)
+        pause = max(min(peer.keepalive, self.patience) // 2, 10)
         if self.lossy:
             pause = min(pause, resend // 2)
         pause /= 1000
@@ -86,7 +91,7 @@ class Connection(FramedProtocol):
             now = ticks_ms()
             # Seen twice: if this side stood still for long, frames that came are read in between.
             again = silent
-            silent = ticks_diff(now, self.heard) > self.peer_keepalive * 5 // 2
+            silent = ticks_diff(now, self.heard) > self.patience * 5 // 2
             if self._task or not self._hand_out:
                 silent = False  # it is not read
             if silent and again:
@@ -140,7 +145,7 @@ class Connection(FramedProtocol):
 
     def resume_writing(self):
         super().resume_writing()
-        if self.peer_keepalive:
+        if self.patience:
             soon(self._go_on)
 
     def _go_on(self):

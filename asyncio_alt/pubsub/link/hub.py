@@ -5,8 +5,9 @@ from os import urandom
 from ..broker import matches
 from ..compat import bounded
 from .codec import to_text
-from .handshake import REFUSED, Refused
+from .handshake import Refused
 from .link import Door, Link
+from .named import Named
 from .peer import Peer
 
 
@@ -17,8 +18,8 @@ class Hub:
     carrier: a Listen of pubsub; peers: the secrets of the peers that may connect: a dict from
     their names (str) to them, or a function that gets a name and returns the secret, or None. In
     place of a secret (bytes) a tuple of secret, send and receive gives a peer its own filters;
-    send, receive, window, max_size, keepalive: as for Link, for each peer; most: how many peers
-    are known at a time (int, 1 to 16777215).
+    send, receive, window, max_size, keepalive, integrity: as for Link, for each peer; most: how
+    many peers are known at a time (int, 1 to 16777215).
 
     A peer that connects again goes on where its last connection ended. A second connection of the
     same name takes the place of the first one, once it has proved the secret. Messages of one peer
@@ -35,7 +36,9 @@ class Hub:
     BACKOFF = Link.BACKOFF
     RESEND = Link.RESEND
 
-    connected = False  # there is no one peer
+    # There is no one peer.
+    connected = False
+    secret = state = None
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Hub:
         max_size=1024,
         keepalive=15,
         most=16,
+        integrity=False,
     ):
         bounded("most", most, 1)
         if not callable(peers):
@@ -64,6 +68,7 @@ class Hub:
         self._options = window, max_size, keepalive
         self._most = most
         self._door = Door(carrier, self, self)
+        self._door.shake = Named(b"", integrity, self.find).answer
         self._door.most = max(most, self._door.most)
         self._peer(b"", send, receive)  # raises if something is invalid
         if not callable(peers):
@@ -111,14 +116,13 @@ class Hub:
             # It does not hear whether there is such a name.
             return urandom(16), None
         access = self._access(access)
-        return access[0], lambda conn: self._join(conn, name, access).state(conn)
+        return access[0], lambda conn: self._join(name, access).state(conn)
 
-    def _join(self, conn, name, access):
+    def _join(self, name, access):
         # It has proved that it has the secret.
         peer = self.peers.get(name)
         if not peer:
             if len(self.peers) >= self._most and not self._make_room():
-                conn.send(bytes((REFUSED,)) + b"there are too many peers")
                 raise Refused("there are too many peers")
             peer = self._peer(*access)
             peer.name = name

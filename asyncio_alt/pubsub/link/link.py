@@ -11,9 +11,9 @@ _STRANGERS = const(4)  # connections that shake hands, at most
 
 class Door:
     """Joins the other end to a Peer, by a carrier. times: an object with GREETING, BACKOFF and
-    RESEND, as Link has them; name: what it says when it calls (bytes)."""
+    RESEND, as Link has them."""
 
-    def __init__(self, carrier, peer, times, name=b""):
+    def __init__(self, carrier, peer, times):
         self.carrier = carrier
         self.strangers = []  # connections that shake hands, the oldest first
         self.most = _STRANGERS  # how many of them there are at most
@@ -21,7 +21,7 @@ class Door:
         self.peer = peer
         self.task = None
         self._times = times
-        self._name = name
+        self.shake = call if carrier.calls else answer
 
     def open(self):
         """Begins."""
@@ -86,7 +86,7 @@ class Door:
             finally:
                 server.close()
         await made.over.wait()
-        return made.peer_keepalive or not self.carrier.calls
+        return made.patience or not self.carrier.calls
 
     def _met(self, conn):
         strangers = self.strangers
@@ -102,10 +102,7 @@ class Door:
         # The task of a connection: the handshake, then the periodic work.
         try:
             peer = self.peer
-            if self.carrier.calls:
-                greet = call(conn, peer.secret, peer.state, self._name)
-            else:
-                greet = answer(conn, peer.find)
+            greet = self.shake(conn, peer.secret, peer.state)
             if self.carrier.calls or not conn.lossy:
                 greet = wait_for(greet, self._times.GREETING)
             state = await greet  # on a serial line it takes its time until somebody calls
@@ -139,7 +136,9 @@ class Link:
     window: how many messages may be under way (int, 1 to 32767); max_size: bytes of topic and
     payload together that are taken, at most (int); keepalive: a sign of life is sent after so many
     s without a message, and a peer that is silent for three times its own is given up. Of window
-    and max_size the smaller one of both ends counts.
+    and max_size the smaller one of both ends counts. name: str, which a Hub has to be told, and in
+    reports; integrity: True to give each frame a tag, so that nobody on the way can change or
+    repeat it: at both ends, or they refuse each other.
 
     A message that put() takes is delivered once, also if the connection breaks before that: the
     next one goes on where it ended, as long as both ends live. While there is no connection, or
@@ -169,14 +168,17 @@ class Link:
         max_size=1024,
         keepalive=15,
         name="",
+        integrity=False,
     ):
-        said = name.encode()
-        if len(said) > 32:
-            raise ValueError("name must have 32 bytes, at most")
         self.name = name or "link"  # in reports, too
         self.carrier = carrier
         self.peer = Peer(self, broker, send, receive, secret, window, max_size, keepalive)
-        self.door = Door(carrier, self.peer, self, said)
+        self.door = Door(carrier, self.peer, self)
+        if name or integrity:
+            from .named import Named
+
+            shake = Named(name.encode(), integrity)
+            self.door.shake = shake.call if carrier.calls else shake.answer
         self.put = self.put_wait = self.peer.put  # it costs no call of its own
 
     def __getattr__(self, name):

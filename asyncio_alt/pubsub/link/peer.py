@@ -28,6 +28,7 @@ _TOPICS = const(32)  # topics that are remembered, at most
 _STATE = "<8s8sHHIHI"
 
 _DAY = const(86400000)  # ms
+_CANNOT = "cannot carry"
 
 
 class Peer:
@@ -104,10 +105,6 @@ class Peer:
 
     # Its connections
 
-    def find(self, name):
-        """Returns the secret and state() for a caller of that name: whoever it is."""
-        return self.secret, self.state
-
     def state(self, conn):
         """Returns this end's state (bytes), for a connection that has proved that it has the
         secret."""
@@ -133,7 +130,7 @@ class Peer:
     def up(self, conn, state):
         """Hands are shaken, and that is the other end's state. Refused if it is invalid."""
         if conn is not self._proved:
-            raise Refused("another connection has taken its place")
+            raise Refused("too late")
         session, known, number, first, size, window, keepalive = struct.unpack(_STATE, state)
         if not 0 < keepalive <= _DAY:
             raise Refused("keepalive of more than a day")
@@ -160,9 +157,8 @@ class Peer:
         self.connected = True
         self.error = None
         self.changed.set()
-        conn.peer_keepalive = keepalive
-        conn.max_size = self.max_size
-        conn.frame_received = self.take
+        conn.patience = keepalive
+        conn.carry(self.take, self.max_size)
         if self.on_change:
             self.on_change(self)
         self.pump()
@@ -241,7 +237,8 @@ class Peer:
             kind |= _RETAIN
         frame = self.store.joined(frame, payload) if self.store else frame + payload
         if len(frame) > self.size:
-            return self._too_large(topic)
+            # It can never be sent: that is no fault of the connection.
+            return self._lost(topic, ValueError("payload is too large"), _CANNOT)
         frame[5] = kind
         if not self.window.frames:
             self.moved = ticks_ms()
@@ -251,11 +248,6 @@ class Peer:
         self.conn.due = False
         self.conn.send(frame)
         return 0
-
-    def _too_large(self, topic):
-        # It can never be sent: that is no fault of the connection.
-        er = ValueError("payload: it is too large for this link")
-        return self._lost(topic, er, "cannot carry")
 
     def _made(self, topic, payload):
         # The beginning of a frame, up to its payload; None if a link cannot carry that.
@@ -270,7 +262,7 @@ class Peer:
             kind, payload = encode(payload)
             return head, kind, payload
         except Exception as er:
-            self._lost(topic, er, "cannot carry")
+            self._lost(topic, er, _CANNOT)
             return None, 0, None
 
     def _lost(self, topic, er, what="has lost"):

@@ -173,7 +173,7 @@ class Store:
         self._peer = peer
         if memfd_create and not conn.lossy:
             self._own = os.urandom(_KEY)
-            conn.frame_received = self._take
+            conn.carry(self._take, peer.max_size)
             conn.send(pack(">BH", ACK, peer.window.delivered) + self._own)
 
     def end(self):

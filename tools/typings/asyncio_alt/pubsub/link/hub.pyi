@@ -25,6 +25,8 @@ class Hub:
     peers: dict[str, _Peer]
     refused: int
     error: BaseException | None
+    secret: None
+    state: None
     def __init__(
         self,
         broker: Broker,
@@ -37,6 +39,7 @@ class Hub:
         max_size: int = 1024,
         keepalive: float = 15,
         most: int = 16,
+        integrity: bool = False,
     ) -> None: ...
     def start(self) -> None: ...
     async def close(self) -> None: ...

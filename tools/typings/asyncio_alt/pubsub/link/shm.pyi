@@ -29,4 +29,5 @@ class SharedLink(Link):
         max_size: int,
         keepalive: float = 15,
         name: str = "",
+        integrity: bool = False,
     ) -> None: ...
