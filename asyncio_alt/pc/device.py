@@ -5,6 +5,7 @@ The board runs the package that is installed on it, not the files of this PC.
 
 import contextlib
 import io
+import os
 import struct
 import time
 
@@ -94,7 +95,10 @@ class Device(Target):
             said = error.error_output.strip().splitlines() or ["it says nothing"]
             raise Problem(f"the board on {self.port}: {escaped(said[-1])}") from None
         except _FAILURES as error:
-            raise Problem(f"the board on {self.port}: {escaped(error)}") from None
+            said = error
+            if isinstance(error, OSError) and error.errno:  # of the board: it names the file
+                said = f"{error.strerror}: {os.strerror(error.errno)}"
+            raise Problem(f"the board on {self.port}: {escaped(said)}") from None
 
     @contextlib.contextmanager
     def _in_time(self, seconds):

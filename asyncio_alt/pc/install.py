@@ -306,7 +306,8 @@ class _Board:
         """Return the files in a folder, by path, each with its hash."""
         script = _HASHES.replace("FOLDER", repr(folder))
         said = ask(self.target, script, paths=list, hashes=list)
-        return dict(zip(said["paths"], said["hashes"], strict=False))
+        found = zip(said["paths"], said["hashes"], strict=False)
+        return {path: digest for path, digest in found if path.startswith(f"{folder}/")}
 
     @contextlib.contextmanager
     def writing(self):

@@ -169,6 +169,12 @@ def test_a_pico_gets_it_and_runs_the_first_program_of_the_readme(pico):
     assert (result.out, result.err) == ("0 end\n", "")
     done = command("install", pico)
     assert re.search(r"^files: 0 written", done.stdout, re.M), done.stderr
+    with targets.get(f"device={pico}") as board:
+        board.run("import os\nos.remove('/lib/asyncio_alt/wake.mpy')")
+        board.run("import os\nos.mkdir('/lib/asyncio_alt/wake.mpy')")
+    done = command("install", pico)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "/lib/asyncio_alt/wake.mpy: Is a directory" in done.stderr
     done = command("install", pico, "--frozen-check")
     assert done.returncode == 1 and "has no asyncio_alt in its firmware" in done.stdout
 
