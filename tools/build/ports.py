@@ -88,7 +88,7 @@ def _try(kind, tree, tests):
     """Build one kind and run it; return what is to be said. Raises Problem if it fails."""
     built = firmware.build(kind, micropython_src=tree)
     if kind == _NOT_RUN:
-        return f"builds, {built.stat().st_size} bytes; not run"
+        return f"builds, {round(built.stat().st_size, -3) // 1000} KB; not run"
     own = {"binary": built, "path": []} if kind == "unix" else {"micropython_src": tree}
     with targets.get(kind, **own) as target:
         result = target.run(_SCRIPT)
