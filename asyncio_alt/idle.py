@@ -322,8 +322,8 @@ class LightSleep:
     def stats(self):
         """Returns a dict: asleep_ms and awake_ms since this LightSleep was made; sleeps; early,
         those that ended before their time, by an interrupt; vetoes, how often it was kept from
-        sleeping by a stream, USB, WiFi, the veto or stay_awake(). Times are right as long as the
-        loop waits at least once in 6 days."""
+        sleeping by a stream, a transfer of `devices`, USB, WiFi, the veto or stay_awake(). Times
+        are right as long as the loop waits at least once in 6 days."""
         self._count(0)
         awake, asleep = (f * _FOLD_MS + ms for f, ms in zip(self._folds, self._ms))
         return {

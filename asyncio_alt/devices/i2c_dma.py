@@ -12,7 +12,6 @@ from errno import EIO, ETIMEDOUT
 
 import machine
 import uctypes
-from machine import Pin
 from micropython import const
 
 from .bus import channels
@@ -220,8 +219,8 @@ class Engine:
         # Somebody holds a line low. A device that waits for clocks gets them, and a STOP.
         number, numbers = self._numbers
         us = 500000 // numbers["freq"] + 1
-        scl = Pin(numbers["scl"], Pin.OPEN_DRAIN, value=1)
-        sda = Pin(numbers["sda"], Pin.OPEN_DRAIN, value=1)
+        scl = machine.Pin(numbers["scl"], machine.Pin.OPEN_DRAIN, value=1)
+        sda = machine.Pin(numbers["sda"], machine.Pin.OPEN_DRAIN, value=1)
         for _ in range(9):
             if sda():
                 break
