@@ -1,5 +1,5 @@
 """Programs do the same on CPython and on MicroPython's unix port, with tasks in C and in Python:
-random programs, and those in tests/beside_cpython/programs.
+random programs, and those in tests/beside_cpython/programs. Those in differences do not.
 
 PROGRAMS=FIRST:LAST in the environment runs the random programs of these seeds; the default is
 0:2000. The clock is virtual on both sides, so that a delay takes no time. What a program does that
@@ -159,14 +159,29 @@ def test_random_programs_do_the_same(beside, record_property, capsys):
     assert len(found) < len(TASKS) * len(seeds) * 0.2
 
 
+def needed(path, beside):
+    # The source, unless the Python beside is too old for it.
+    source = path.read_text()
+    if "Needs Python 3.13" in source and beside.version < (3, 13):
+        pytest.skip("needs Python 3.13")
+    return source
+
+
+DIFFERENCES = sorted((FOLDER / "differences").glob("*.py"))
 PROGRAMS = sorted((FOLDER / "programs").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", DIFFERENCES, ids=lambda path: path.stem)
+def test_difference_that_the_docs_name_is_there(beside, path):
+    assert f"`{path.stem}`" in (ROOT / "docs" / "cpython.md").read_text()
+    source = needed(path, beside)
+    logs = [beside.run([source], side)[0][0] for side in ("cpython", *TASKS)]
+    assert logs[0] != logs[1] == logs[2], logs
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_program_does_the_same(beside, path):
-    source = path.read_text()
-    if "Needs Python 3.13" in source and beside.version < (3, 13):
-        pytest.skip("needs Python 3.13")
+    source = needed(path, beside)
     expected = beside.run([source], "cpython")[0][0]
     for side in TASKS:
         assert beside.run([source], side)[0][0] == expected, side
