@@ -21,11 +21,11 @@ LINES = {
     ("wake_unix", "clear", 0): (True, "stream.readinto(buf)|if rung():|_lock.release()"),
     ("event", "wait", 1): (
         False,
-        "if not self.state:|core._flag0 = self|t.data = self|yield|self.state = 0",
+        "if not self.state:|core.first_flag = self|t.data = self|yield|self.state = 0",
     ),
     ("event", "set", 0): (
         False,
-        "self.state = True|t = queue.pop()|core._task_queue.push(t)|if core._asleep:|_ring(_RING)",
+        "self.state = True|t = queue.pop()|core._task_queue.push(t)|if core.asleep:|_ring(_RING)",
     ),
     ("event", "wait", 0): (
         False,
