@@ -16,28 +16,29 @@ from tools.bootstrap import ROOT
 
 # The whole body of a function that is marked with True; of others these lines, in this order.
 LINES = {
-    ("event", "set", 1): (True, "self.state = 1|_ring(_RING)"),
+    ("event", "set", 1): (True, "self.state = 1|_ring(b'\\x00')"),
     ("wake_unix", "ring", 0): (True, "if _lock.acquire(False):|stream.write(b)"),
     ("wake_unix", "clear", 0): (True, "stream.readinto(buf)|if rung():|_lock.release()"),
     ("event", "wait", 1): (
         False,
-        "if not self.state:|core.first_flag = self|t.data = self|yield|self.state = 0",
+        "if not self.state:|enlist(self)|t.data = self|yield|self.state = 0",
     ),
     ("event", "set", 0): (
         False,
-        "self.state = True|t = queue.pop()|core._task_queue.push(t)|if core.asleep:|_ring(_RING)",
+        "self.state = True|t = queue.pop()|core._task_queue.push(t)|if core.asleep:"
+        "|_ring(b'\\x00')",
     ),
     ("event", "wait", 0): (
         False,
         "if self.state:|queue.push(me)|me.data = queue|if self.state:|self.set()|me.data = None"
         "|yield",
     ),
-    ("core", "_answer", 0): (False, "_clear(_buf)|f = _flag0|if f.state:|_push(t)"),
+    ("core", "answer", 0): (False, "clear(buf)|f = first_flag|if f.state:|push(t)"),
     ("core", "run_until_complete", 0): (
         False,
-        "_answer()|if rung():|_answer()|t = peek()|_asleep = True|if peek() is not t:"
-        "|_asleep = False|continue|cur_task = None|dt = _idle(dt)|woken = _answer()"
-        "|_asleep = False|t = pop()|t.coro.send(None)",
+        "answer()|if rung():|answer()|t = peek()|asleep = True|if peek() is not t:"
+        "|asleep = False|continue|cur_task = None|dt = idle(dt)|if any(poller.ipoll(dt)) and answer():"
+        "|asleep = False|t = pop()|t.coro.send(None)",
     ),
 }
 
@@ -175,7 +176,7 @@ class FlagModel:
             return label, s._replace(loop=loop, **fields)
 
         if at == "start":
-            yield to("_answer()", *begin)
+            yield to("answer()", *begin)
         elif at == "rung?":
             yield to("if rung()", *(begin if self.rung(s) else ("pick",)))
         elif at == "clear":
@@ -343,20 +344,20 @@ class EventModel:
             yield to("t = peek()", "run" if s.ready else "asleep")
         elif at == "asleep":
             yield to(
-                "_asleep = True",
+                "asleep = True",
                 "poll" if self.mutant == "no second peek" else "peek again",
                 asleep=True,
             )
         elif at == "peek again":
             if s.ready:
-                yield to("_asleep = False", "peek", asleep=False)
+                yield to("asleep = False", "peek", asleep=False)
             else:
                 yield to("is none", "poll")
         elif at == "poll":
             if s.bell:
                 yield to("the poll ends", "awake", bell=False)
         elif at == "awake":
-            yield to("_asleep = False", "peek", asleep=False)
+            yield to("asleep = False", "peek", asleep=False)
         elif at == "run":
             yield to("send or throw", "state?", ready=s.ready - 1, data="")
         elif at == "state?":
