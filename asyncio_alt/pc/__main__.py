@@ -1,4 +1,4 @@
-"""What a user of asyncio_alt does on a PC, with a board and with what it publishes."""
+"""Commands for a PC: put asyncio_alt on a board, measure it there, watch what it does."""
 
 import os
 import signal

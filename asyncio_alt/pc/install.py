@@ -1,4 +1,4 @@
-"""Put asyncio_alt on a board: compiled, checked there, and with what it took.
+"""Put asyncio_alt on a board, compiled; check it there, and say how much flash and heap it took.
 
 PORT is a board's port, as mpremote takes it; or unix, for ~/.micropython/lib of MicroPython's unix
 port; or a folder, which the unix port is to find in $MICROPYPATH. Without PORT it is the board
