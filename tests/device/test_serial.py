@@ -266,3 +266,60 @@ def test_payload_is_encoded_without_a_look_at_the_file_system():
 
     json_us = us(json.dumps, 5) + us(json.loads, "5")
     assert us(codec.encode, 5) + us(codec.decode, 2, b"5") < 5 * json_us
+
+
+def hub_at_line(ends, **options):
+    # A link with a name at one end of a line, a hub at the other.
+    from asyncio_alt.pubsub.link.hub import Hub
+
+    one, other = ends
+    a = Side(Serial(one, True), name="a", **options)
+    center = Side(Serial(other, False))
+    center.hub = Hub(
+        center.broker, Serial(other, False), {"a": b"secret"}, ["#"], ["#"], window=8, **options
+    )
+    center.hub.RESEND = 20
+    center.hub.BACKOFF = Quick.BACKOFF
+    return a, center
+
+
+@needs("urandom")
+async def test_sealed_line_to_a_hub_that_loses_bytes_loses_and_repeats_no_message():
+    ends = wires(300)
+    a, center = hub_at_line(ends, integrity=True)
+    async with a.link, center.hub:
+        await connected(a)
+        for i in range(30):
+            await a.send("a", i)
+        await drained(a)
+        assert center.got[-30:] == a.taken and a.link.resent
+
+
+@needs("urandom")
+async def test_any_frame_of_the_handshake_with_a_name_may_be_lost():
+    for end, lost in ((0, [0]), (0, [1]), (0, [2]), (1, [0]), (1, [1])):
+        ends = wires()
+        a, center = hub_at_line(ends, keepalive=1, integrity=end == 0)
+        ends[end].lose = lost
+        async with center.hub, a.link:
+            await connected(a)
+            await a.send("t", 1)
+            await drained(a)
+            assert center.got[-1] == ("t", 1)
+
+
+@needs("urandom")
+async def test_either_end_of_a_sealed_line_may_start_anew():
+    ends = wires()
+    a, center = hub_at_line(ends, keepalive=0.2, integrity=True)
+    async with center.hub:
+        for i in range(2):
+            again = Side(a.link.carrier, name="a", integrity=True)
+            again.link.start()
+            await connected(again)
+            await again.send("t", i)
+            await drained(again)
+            ends[0].cut = True
+            await again.link.close()
+            ends[0].cut = False
+        assert [p for t, p in center.got if t == "t"] == [0, 1]
