@@ -82,6 +82,16 @@ def channels(n):
     return taken
 
 
+def calm():
+    """Called first in an interrupt: a Ctrl-C that has come just before would be raised at the next
+    jump, which would end the handler for good. It is lost."""
+    try:
+        if blocking:  # a jump
+            pass
+    except KeyboardInterrupt:
+        pass
+
+
 def _closed(op=None):
     raise OSError(9, "the device is closed")
 

@@ -14,7 +14,7 @@ import machine
 import uctypes
 from micropython import const
 
-from .bus import channels
+from .bus import calm, channels
 
 # Places of the registers in rp2.DMA.registers: aliases, some of which begin the transfer.
 _WRITE_ADDR = const(1)
@@ -166,12 +166,14 @@ class Engine:
 
     def _handed_over(self, _):
         # An interrupt: the controller has the last command, or has refused the rest.
+        calm()
         if self._regs[_RAW] & _TX_ABRT:
             self._alarm_dma.active(0)
             self._alarm[_COUNT_TRIG] = 3
 
     def _rang(self, _):
         # An interrupt: it should be over. An abort may raise this, too.
+        calm()
         op = self._bus.op
         if not op or op.step != 1 or op.state or self._alarm[_COUNT]:
             return

@@ -8,7 +8,7 @@ import uctypes
 from micropython import const
 from uctypes import addressof
 
-from .bus import channels
+from .bus import calm, channels
 from .spi import call
 
 _COUNT = const(2)  # what is left, in rp2.DMA.registers
@@ -124,6 +124,7 @@ class Engine:
 
     def _ended(self, _):
         # The interrupt of the receiving channel: the last bit is over. An abort may raise it, too.
+        calm()
         bus = self._bus
         op = bus.op
         if op and op.step == 1 and not self._rx[_COUNT]:

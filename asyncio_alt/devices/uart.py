@@ -110,6 +110,7 @@ class UARTWriter(io.IOBase):
 
     def _sent(self, _):
         # The interrupt: the UART has taken what was under way.
+        bus.calm()
         if self._n and not self._registers[_COUNT]:
             self._out = (self._out + self._n) % (2 * len(self._buf))
             self._next()

@@ -208,6 +208,40 @@ def test_the_end_of_run_stops_a_transfer():
         spi.close()
 
 
+@needs("emu")
+def test_ctrl_c_at_any_time_leaves_the_bus_usable():
+    async def use():
+        while True:
+            await spi.write_readinto(SRC[:60], bytearray(60))
+
+    async def hold():
+        while True:
+            async with spi:
+                await spi.write(SRC[:40])
+            await sleep_ms(0)
+
+    async def main():
+        create_task(use())
+        create_task(hold())
+        await sleep_ms(10)
+
+    async def check():
+        into = bytearray(60)
+        await asyncio.wait_for_ms(spi.write_readinto(SRC[:60], into), 50)
+        assert into == answer(SRC[:60]) and spi.bus.op is None
+
+    _, spi = emulated(17)
+    interrupted = 0
+    for us in range(1000, 6000, 171):
+        print('#EMU {"uart": 0, "data": "\\u0003", "after_us": %d}' % us)
+        try:
+            asyncio.run(main())
+        except KeyboardInterrupt:
+            interrupted += 1
+        asyncio.run(check())
+    assert interrupted > 20, interrupted
+
+
 @needs("emu", "lightsleep")
 async def test_the_chip_sleeps_only_when_the_transfer_is_over():
     import time
