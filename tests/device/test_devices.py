@@ -121,13 +121,13 @@ async def test_encoder_has_steps_limits_and_ends():
     raises(ValueError, Encoder, a, Pin(7), match="pin_a: Encoder has it")
     task = create_task(follow())
     await sleep_ms(1)
-    drive(5, 1, 10, 6, 2000)  # a first: three turns of four edges
-    drive(6, 1, 11, 6, 2000)
-    await sleep_ms(50)
+    drive(5, 1, 10, 6, 4000)  # a first: three turns of four edges
+    drive(6, 1, 12, 6, 4000)
+    await sleep_ms(60)
     assert seen == [1], seen
-    drive(6, 1, 10, 12, 2000)
-    drive(5, 1, 11, 12, 2000)
-    await sleep_ms(80)
+    drive(6, 1, 10, 12, 4000)
+    drive(5, 1, 12, 12, 4000)
+    await sleep_ms(90)
     assert seen == [1, 0, -1, -2] and encoder.position == -2, seen
     encoder.position = 0
     await sleep_ms(1)
