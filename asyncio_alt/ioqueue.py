@@ -236,11 +236,15 @@ class IOQueue:
             break
 
     def fail(self, s, exc):
-        """Raises exc in the tasks that wait for the stream s, and forgets s."""
+        """Raises exc (None: OSError, EBADF) in the tasks that wait for the stream s, and forgets
+        s."""
         e = self.map.get(_key(s))
-        if e and e[_WATCHER]:
+        if not e:
+            return
+        exc = exc or OSError(9)
+        if e[_WATCHER]:
             e[_WATCHER]._fail(exc)
-        elif e:
+        else:
             for i in (_READER, _WRITER):
                 if e[i]:
                     core.wake(e[i])
@@ -273,7 +277,8 @@ class IOQueue:
         # many locals on the heap at each call; a generator's stays. Where callbacks allocate
         # inside such a frame it is worse: the search for free memory begins at the gap that the
         # frame leaves, so each time it goes through all that was allocated since.
-        get = self.map.get
+        streams = self.map
+        get = streams.get
         rung = hurry = False
         calm = True
         due = None  # an entry with a watcher to be called, and in it the next
@@ -317,7 +322,11 @@ class IOQueue:
                                 core.push(t, core.ticks_add(core.ticks(), core.ahead))
                             else:
                                 core.push(t)
-                        self._update(e)
+                        if e[_READER] or e[_WRITER] or e[_SOFT]:
+                            self._update(e)
+                        else:  # the same for what is most frequent, without a call
+                            core.poller.unregister(s)
+                            del streams[_id(s)]
                 except Exception as er:
                     calm = False
                     if not self._blame():

@@ -50,10 +50,10 @@ class Stream:
 
     async def wait_closed(self):
         """Closes the stream. A task that waits to read or to write it gets OSError (EBADF)."""
-        self._fail(OSError(9))
+        self._fail(None)
 
     def _fail(self, exc):
-        # Closes it, and raises exc in the tasks that wait for it.
+        # Closes it, and raises exc in the tasks that wait for it; see _close().
         if not self.closed:
             self.closed = True
             _close(self.s, self.raw, exc)
@@ -73,10 +73,12 @@ class Stream:
         self.in_buf.extend(r)
 
     def _take(self, n=-1):
-        if n < 0:
-            n = len(self.in_buf)
-        r = bytes(memoryview(self.in_buf)[:n])
-        self.in_buf = self.in_buf[n:]
+        if 0 <= n < len(self.in_buf):
+            r = bytes(memoryview(self.in_buf)[:n])
+            self.in_buf = self.in_buf[n:]
+        else:
+            r = bytes(self.in_buf)
+            self.in_buf = b""
         return r
 
     def read(self, n=-1):  # async
@@ -236,13 +238,13 @@ StreamWriter = Stream
 
 def _close(s, raw, exc=None):
     # raw: None, or the socket under TLS: a close() of that leaves it open after an error. exc:
-    # raised in the tasks that wait for it.
+    # raised in the tasks that wait for it; None for OSError (EBADF).
     try:
         s.close()
     finally:
         if raw:
             raw.close()
-        core._io_queue.fail(s, exc or OSError(9))
+        core._io_queue.fail(s, exc)
 
 
 def _resolve(host, port):

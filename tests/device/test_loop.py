@@ -4,7 +4,7 @@ import io
 import time
 
 import asyncio_alt as asyncio
-from asyncio_alt import Event, create_task, sleep_ms
+from asyncio_alt import Event, core, create_task, sleep_ms
 
 
 class Quiet(io.IOBase):
@@ -331,3 +331,24 @@ def test_runner_keeps_tasks_between_runs_and_ends_them():
     runner.close()
     raises(RuntimeError, runner.run, first(), match="closed")
     raises(ValueError, lambda: asyncio.Runner(loop_factory=int), match="loop_factory")
+
+
+async def test_callback_in_the_poll_may_take_out_the_task_that_was_next():
+    class Readable(io.IOBase):
+        def ioctl(self, req, arg):
+            return arg & 1 if req == 3 else -1
+
+    class Watcher:
+        data = None
+
+        def _ready(self, ev):
+            handle.cancel()
+            core._io_queue.watch(stream, 0, self)
+
+    called = []
+    stream = Readable()
+    handle = asyncio.get_event_loop().call_soon(called.append, 1)
+    core._io_queue.watch(stream, 1, Watcher())
+    begin = time.ticks_ms()
+    await asyncio.sleep_ms(50)
+    assert time.ticks_diff(time.ticks_ms(), begin) >= 50 and not called
