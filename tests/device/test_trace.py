@@ -354,6 +354,7 @@ def test_switched_in_a_loop_that_runs():
     asyncio.run(main())
     assert core.run_until_complete is trace._loops_run and core.answer is trace._loops_answer
     assert core.heir is trace._loops_heir and core.new_poller is trace._loops_new_poller
+    assert core.queue_methods is trace._loops_queue_methods
     assert not isinstance(core.poller, trace._Poller)
 
 
