@@ -1,5 +1,7 @@
 # TaskGroup, ExceptionGroup, BaseExceptionGroup.
 
+import gc
+
 import asyncio_alt as asyncio
 from asyncio_alt import core
 
@@ -372,3 +374,38 @@ async def test_a_group_ends_in_its_turn():
     order.append("group")
     await task
     assert order == [0, 1, "child", 2, 3, "group"], order
+
+
+async def test_a_group_takes_little_more_memory_than_its_tasks():
+    async def nothing():
+        pass
+
+    async def alone():
+        for task in [asyncio.create_task(nothing()) for _ in range(10)]:
+            await task
+
+    async def grouped():
+        async with asyncio.TaskGroup() as group:
+            for _ in range(10):
+                group.create_task(nothing())
+
+    async def deadline():
+        async with asyncio.timeout_ms(1000):
+            await nothing()
+
+    async def waits():
+        await asyncio.wait_for_ms(nothing(), 1000)
+
+    async def cost(fn):
+        await fn()
+        gc.collect()
+        gc.disable()
+        before = gc.mem_alloc()
+        for _ in range(3):
+            await fn()
+        found = gc.mem_alloc() - before
+        gc.enable()
+        return found
+
+    assert await cost(grouped) < 2 * await cost(alone)
+    assert await cost(deadline) < 0.7 * await cost(waits)
