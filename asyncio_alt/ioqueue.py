@@ -326,7 +326,7 @@ class IOQueue:
                             self._update(e)
                         else:  # the same for what is most frequent, without a call
                             core.poller.unregister(s)
-                            del streams[_id(s)]
+                            del streams[_key(s)]
                 except Exception as er:
                     calm = False
                     if not self._blame():

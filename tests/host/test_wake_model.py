@@ -37,8 +37,8 @@ LINES = {
     ("core", "run_until_complete", 0): (
         False,
         "answer()|if rung():|answer()|t = peek()|asleep = True|if peek() is not t:"
-        "|asleep = False|continue|cur_task = None|dt = idle(dt)|if any(poller.ipoll(dt)) and answer():"
-        "|asleep = False|t = pop()|t.coro.send(None)",
+        "|asleep = False|continue|cur_task = None|dt = idle(dt)"
+        "|if any(poller.ipoll(dt)) and answer():|asleep = False|t = pop()|t.coro.send(None)",
     ),
 }
 
