@@ -190,3 +190,22 @@ async def test_sleep_cancelled_at_every_step():
 
 async def sleep(ms):
     await asyncio.sleep_ms(ms)
+
+
+async def test_a_lock_that_is_handed_over_is_not_taken_by_another():
+    lock = asyncio.Lock()
+    await lock.acquire()
+    got = []
+
+    async def take(name):
+        async with lock:
+            got.append(name)
+            await asyncio.sleep_ms(0)
+            got.append(name)
+
+    first = asyncio.create_task(take(1))
+    await asyncio.sleep_ms(0)
+    lock.release()
+    await take(2)
+    await first
+    assert got == [1, 1, 2, 2]

@@ -22,8 +22,8 @@ TRIES = int(os.environ.get("STEPS_TRIED", 0))
 MODULES = """address cancel core datagram ending event funcs future group ioqueue lock loop names
 polled protocol queue server sockets stream sync timeouts timer tls wake_unix
 pubsub/broker pubsub/compat pubsub/publisher pubsub/subscription
-pubsub/link/carrier pubsub/link/frame pubsub/link/handshake pubsub/link/link
-pubsub/link/messages""".split()
+pubsub/link/carrier pubsub/link/connection pubsub/link/frame pubsub/link/handshake
+pubsub/link/hub pubsub/link/link pubsub/link/mirror pubsub/link/peer pubsub/link/window""".split()
 
 STEPS = """
 import micropython
