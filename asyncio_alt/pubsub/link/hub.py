@@ -134,8 +134,9 @@ class Hub:
 
     def _make_room(self):
         for name in self.peers:
-            if not self.peers[name].connected:
-                peer = self.peers.pop(name)
+            peer = self.peers[name]
+            if not peer.proved:  # nor is it about to be connected
+                del self.peers[name]
                 peer.stop()
                 self._broker.publish("$peer/%s/online" % name, None, True)
                 return True

@@ -71,7 +71,7 @@ class Peer:
         self._broker = broker
         self._send = tuple(send)
         self._receive = tuple(receive)
-        self._proved = None  # the last connection that has proved that it has the secret
+        self.proved = None  # the last connection that has proved that it has the secret
         self.changed = Event()  # it is connected, or all is delivered
         self.on_change = None  # called when `connected` has changed
         self._heads = {}  # topic: the beginning of a frame, up to its payload
@@ -110,10 +110,10 @@ class Peer:
         secret."""
         # The state sent here must still hold in up(): so one connection stays, the last one; the
         # other end has given up those before.
-        other = self._proved
+        other = self.proved
         if other and other is not conn:
             other.give_up(EOFError("another connection has taken its place"))
-        self._proved = conn
+        self.proved = conn
         conn.peer = self
         w = self.window
         return struct.pack(
@@ -129,7 +129,7 @@ class Peer:
 
     def up(self, conn, state):
         """Hands are shaken, and that is the other end's state. Refused if it is invalid."""
-        if conn is not self._proved:
+        if conn is not self.proved:
             raise Refused("too late")
         session, known, number, first, size, window, keepalive = struct.unpack(_STATE, state)
         if not 0 < keepalive <= _DAY:
@@ -169,8 +169,8 @@ class Peer:
 
     def down(self, conn):
         """A connection has ended, or is about to. May come twice."""
-        if self._proved is conn:
-            self._proved = None
+        if self.proved is conn:
+            self.proved = None
         if self.conn is conn:
             self.conn = None
             self.connected = False
