@@ -287,7 +287,7 @@ async def link():
             while sends.put("t", i):
                 await asyncio.sleep_ms(1)
             if i in (2, 4):
-                sends._conn.transport.abort()  # as if the line had been cut
+                sends.conn.transport.abort()  # as if the line had been cut
         await sends.drain()
         await asyncio.sleep_ms(1)
         assert got[:n] == list(range(6)), got
