@@ -35,7 +35,7 @@ def readuntil(self, separator=b"\n"):  # async
         if end >= 0:
             return self._take(end + len(separator))
         seen = max(0, len(self.in_buf) - len(separator) + 1)
-        yield self._readable()
+        yield core._io_queue.queue_read(self.s, self.priority)
         s = self.s
         r = s.read(s.any() or 1 if hasattr(s, "any") else 256)
         if r is not None:
