@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..broker import Broker
@@ -31,7 +31,8 @@ class Hub:
         self,
         broker: Broker,
         carrier: _Carrier,
-        peers: Mapping[str, _Access] | Callable[[str], _Access | None],
+        # Of bytes and a tuple in one dict, type checkers make sequences.
+        peers: Mapping[str, _Access | Sequence[Any]] | Callable[[str], _Access | None],
         send: Iterable[str] = (),
         receive: Iterable[str] = (),
         *,
