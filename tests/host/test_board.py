@@ -175,6 +175,9 @@ def test_a_pico_gets_it_and_runs_the_first_program_of_the_readme(pico):
     done = command("install", pico)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert "/lib/asyncio_alt/wake.mpy: Is a directory" in done.stderr
+    with targets.get(f"device={pico}") as board:
+        board.run("import os\nos.rmdir('/lib/asyncio_alt/wake.mpy')")
+    assert command("install", pico).returncode == 0
     done = command("install", pico, "--frozen-check")
     assert done.returncode == 1 and "has no asyncio_alt in its firmware" in done.stdout
 
