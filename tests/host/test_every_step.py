@@ -73,7 +73,7 @@ class Steps(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node):
         # The loop, and its code that runs a task.
-        self.free = node.name in ("run_until_complete", "send", "_heir", "_end")
+        self.free = node.name in ("run_until_complete", "send", "heir", "_end")
         node = self.generic_visit(node)
         self.free = False
         return node
