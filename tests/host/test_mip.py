@@ -189,7 +189,7 @@ def test_mip_installs_mpy_files_from_an_index(install, index):
 def test_mip_installs_a_part_with_what_it_needs(install, index):
     for part in ("full", "idle", "irq", "mqtt"):
         install("--index", index, f"asyncio_alt-{part}")
-    assert install("--index", index, "asyncio_alt-link", use=ALL) == "asyncio_alt/core.mpy\n"
+    assert install("--index", index, "asyncio_alt-hub", use=ALL) == "asyncio_alt/core.mpy\n"
 
 
 def test_mip_installs_a_version_from_an_index(install, index):
