@@ -116,7 +116,8 @@ class SingletonGenerator:
 def sleep_ms(t, sgen=SingletonGenerator()):
     """Awaitable that pauses the task for t ms (int; less than 0 is as 0)."""
     try:
-        sgen.state = ticks_add(ticks(), t) if t > 0 else ticks()
+        now = ticks()  # ahead of a jump, at which a callback may take its time
+        sgen.state = ticks_add(now, t) if t > 0 else now
     except TypeError:
         raise TypeError("sleep: delay must be a number (ms: an int)")
     return sgen
