@@ -177,7 +177,7 @@ async def main():
     value = [0] * 8
     for n in NS:
         gc.collect()
-        for us in list(range(60, 150, 4)) + list(range(150, 290, 14)):
+        for us in list(range(60, 200, 4)) + list(range(200, 420, 20)):
             ran = 0
             at = time.ticks_add(time.ticks_us(), 190 * n + us)  # about as long as it prints
             for i in range(n):
