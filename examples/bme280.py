@@ -3,6 +3,8 @@
 sensor = BME280(I2C(machine.I2C(0)))
 await sensor.begin()
 celsius, pascal, percent = await sensor.read()
+
+Install: asyncio_alt, devices.json.
 """
 
 from struct import unpack, unpack_from

@@ -5,6 +5,8 @@ display = OnI2C(I2C(machine.I2C(0)))
 await display.begin()
 display.frame.text("Hello", 0, 0)
 await display.show()
+
+Install: asyncio_alt, devices.json.
 """
 
 import framebuf

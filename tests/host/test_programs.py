@@ -154,7 +154,7 @@ def test_what_it_tells_to_install_has_the_names_that_it_uses(name, tmp_path):
             lines.append(f"from {node.module} import {', '.join(n.name for n in node.names)}")
         elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "asyncio":
             lines.append(f"from asyncio_alt import {node.attr}")
-    assert lines
+    assert lines or name == "ssd1306.py"  # it uses what it is given
     install(name, tmp_path)
     with Unix(path=[tmp_path]) as unix:
         result = unix.run("\n".join(lines))
@@ -195,7 +195,7 @@ def test_sensor_hub_sleeps_and_its_values_reach_mqtt(rp2, mosquitto):
     result, messages = asyncio.run(main())
     ended(result)
     doors = [payload for topic, payload in messages if topic == "home/hub/door"]
-    assert doors[:2] == [b"closed", b"open"] and len(doors) >= 3  # as often as MQTT has set
+    assert doors == [b"closed", b"open"]  # a link sends a retained value again if it has changed
     assert float(dict(messages)["home/hub/temperature"])
     (opened,) = (us for us, what, level in result.events if what == "in14" and level)
     assert any(opened < us < opened + 50_000 for us, what, _ in result.events if what == "uart1")
