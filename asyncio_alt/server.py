@@ -163,7 +163,7 @@ async def serve(cb, ai, backlog, ssl, seconds, max_connections):
 
         limit = Limit(max_connections)
 
-    if not callable(cb):
+    if cb is not None and not callable(cb):  # None: upstream's tests have no clients
         raise TypeError("start_server: cb must be callable")
 
     def connected(s, raw, addr):

@@ -102,7 +102,7 @@ async def test_a_port_that_cannot_be_is_refused():
         await araises(ValueError, asyncio.open_connection(HOST, port), match="port")
         await araises(ValueError, asyncio.start_server(echo, HOST, port), match="port")
         await araises(ValueError, asyncio.get_event_loop().getaddrinfo(HOST, port), match="port")
-    await araises(TypeError, asyncio.start_server(None, HOST, PORT), match="cb")
+    await araises(TypeError, asyncio.start_server(5, HOST, PORT), match="cb")
 
 
 @needs("sockets")
@@ -718,6 +718,7 @@ async def test_client_whose_server_stalls_in_the_handshake_is_closed():
     assert descriptor() == n
 
 
+@needs("sockets")
 async def test_server_accepts_no_more_than_its_limit():
     running = most = served = 0
 
@@ -793,6 +794,7 @@ async def test_server_accepts_no_more_than_its_limit():
     await araises(OSError, connect())
 
 
+@needs("sockets")
 async def test_readuntil_lines_and_what_is_written_in_pieces():
     async def cb(reader, writer):
         writer.writelines([b"a--", b"b-", b"-", b"", b"rest"])
