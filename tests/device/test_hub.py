@@ -206,6 +206,7 @@ async def test_hub_starts_again():
     await close(board)
 
 
+@needs("urandom")
 def test_bad_arguments_of_a_hub():
     for name, wrong, error in (
         ("peers", {"a/b": b""}, ValueError),

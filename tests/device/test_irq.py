@@ -759,7 +759,7 @@ async def test_a_block_leaves_the_floating_point_registers_as_they_were():
     interrupt = Interrupt()
     t = await opened(task())
     stop = ticking(interrupt, 300)
-    for _ in range(20):
+    while meanwhile < 10:  # on a slow emulator few come in a round
         before = n
         hold(mine, 50000)
         meanwhile += n - before
@@ -768,7 +768,6 @@ async def test_a_block_leaves_the_floating_point_registers_as_they_were():
             mine[i] = 0
         await passes(3)
     stop()
-    assert meanwhile >= 10, meanwhile
     t.cancel()
 
 
