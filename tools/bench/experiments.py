@@ -127,7 +127,7 @@ EXPERIMENTS = {
         Experiment(
             "passes",
             (
-                Figure("Pass with 10 ready tasks", _US, "us", required=90, aim=75),
+                Figure("Pass with 10 ready tasks", _US, "us", required=150, aim=75),
                 Figure(
                     "Pass while 30 flags are waited for",
                     _US,
