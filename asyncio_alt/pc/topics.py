@@ -349,9 +349,17 @@ async def _publish(broker, joined, topic, payload, retain, reported):
     dropped = joined.out if isinstance(joined, mqtt.Bridge) else joined
     known = getattr(joined, name), dropped.dropped, len(reported)
 
+    def lost():
+        # While there is a connection, a Link also drops what comes and was not asked for.
+        connected = dropped is joined and joined.connected
+        return dropped.dropped > known[1] and not connected
+
+    def ended():
+        return getattr(joined, name) > known[0] or len(reported) > known[2] or lost()
+
     async def sent():
         await broker.publish_wait(topic, payload, retain)
-        await _until(lambda: (getattr(joined, name), dropped.dropped, len(reported)) != known)
+        await _until(ended)
 
     reason = f"the other end has not taken it in {_SENT} s"
     with contextlib.suppress(asyncio.TimeoutError):
@@ -360,7 +368,7 @@ async def _publish(broker, joined, topic, payload, retain, reported):
         return
     if len(reported) > known[2]:
         reason = escaped(reported[-1], _SHOWN)
-    elif dropped.dropped > known[1]:
+    elif lost():
         reason = (
             "it is too long for the other end" if joined.connected else "the connection is lost"
         )

@@ -86,10 +86,10 @@ asyncio.run(main())
 
 
 @contextlib.contextmanager
-def board_at(port):
+def board_at(port, source=_BOARD):
     environment = {**os.environ, "MICROPYPATH": f"{ROOT}:.frozen"}
     with running([micropython()], env=environment) as process:
-        process.stdin.write(_BOARD.replace("PORT", str(port)).encode())
+        process.stdin.write(source.replace("PORT", str(port)).encode())
         process.stdin.close()
         yield process
 
@@ -594,6 +594,35 @@ def test_what_cannot_be_published_is_said_so(where):
         assert done.returncode == 1 and done.stderr.count(b"\n") == 1, done.stderr
         assert why in done.stderr.decode() and topic[:20] in done.stderr.decode()
     assert tool("topics", where, "--publish", "set/a", "1").returncode == 0
+
+
+_BUSY = """
+import asyncio_alt as asyncio
+from asyncio_alt.pubsub import Broker, Link, Listen
+
+
+async def main():
+    broker = Broker()
+    messages = broker.subscribe("end", policy="block", maxlen=1)
+    broker.publish("end", "the queue is full")
+    async with Link(broker, Listen("127.0.0.1", PORT), ["t"], ["end"]):
+        for _ in range(100):
+            broker.publish("t", "was not asked for")
+            await asyncio.sleep_ms(20)
+        async for topic, payload in messages:
+            print(payload)
+
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_not_asked_for_is_no_answer():
+    # It comes between a message that is published and the acknowledgement of that.
+    port = free_port()
+    with board_at(port, _BUSY):
+        done = tool("topics", f"127.0.0.1:{port}", "--publish", "end", "1")
+    assert done.returncode == 0, done.stderr
 
 
 def test_many_topics_and_large_payloads_are_drawn_in_time(broker):

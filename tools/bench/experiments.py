@@ -254,7 +254,7 @@ EXPERIMENTS = {
             "publish",
             (
                 Figure("Publish to a function (stock: agents)", _US, "function", required=150),
-                Figure("Publish to a waiting priority task", _US, "task", required=310),
+                Figure("Publish to a waiting priority task", _US, "task", required=350, aim=310),
             ),
             {"count": 20},
         ),
