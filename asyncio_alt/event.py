@@ -25,13 +25,14 @@ class Event:
         """Sets the event and wakes all tasks that wait for it."""
         self.state = True
         queue = self.waiting
-        while queue.peek():
-            try:
-                t = queue.pop()
-            except IndexError:
-                break  # a scheduled callback that set it too was faster
-            if t.state:  # it has not ended in the queue
-                core._task_queue.push(t)
+        try:
+            while queue.peek():
+                # In place of a third local, with which the frame would not fit on the C stack.
+                self = queue.pop()
+                if self.state:  # it has not ended in the queue
+                    core._task_queue.push(self)
+        except IndexError:
+            pass  # a scheduled callback that set it too was faster
         if core.asleep:
             _ring(b"\0")
 
