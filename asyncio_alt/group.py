@@ -113,11 +113,11 @@ class _Parked:
 class _Child:
     # Called with a task of the group where that ends. It is in core.tasks, and has the name.
 
-    task = er = next = None
-
     def __init__(self, group, name):
         self.group = group
         self.name = name
+        # Here, so that the end of a task needs no memory.
+        self.task = self.er = self.next = None
 
     def __call__(self, t, er):
         # Nothing follows from the end of one that has not failed, but of the last.
