@@ -125,7 +125,7 @@ async def test_wait_tells_those_that_have_ended():
         (asyncio.FIRST_COMPLETED, 1, 2),
     )
     for when, ended, going in cases:
-        aws = [late(1), late(6, KeyError()), late(12)]
+        aws = [late(1), late(40, KeyError()), late(80)]
         tasks = [asyncio.create_task(aw) for aw in aws]
         done, pending = await asyncio.wait(tasks, return_when=when)
         assert (len(done), len(pending)) == (ended, going), (when, done)

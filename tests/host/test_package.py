@@ -146,7 +146,10 @@ def test_wheel_works_on_each_python(version, built, tmp_path):
 
 def installed_python(version):
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    return str(found[-1]) if found else shutil.which(f"python{version}")
+    python = str(found[-1]) if found else shutil.which(f"python{version}")
+    if python and subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        return None  # pyenv has a command for each version, even if that is off
+    return python
 
 
 # The example of docs/link.md, and its two ends as programs of their own.
