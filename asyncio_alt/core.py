@@ -116,8 +116,8 @@ class SingletonGenerator:
 def sleep_ms(t, sgen=SingletonGenerator()):
     """Awaitable that pauses the task for t ms (int; less than 0 is as 0)."""
     try:
-        # Ahead of a jump, at which a callback may take its time. Without a local for it, as a frame
-        # of more than 11 words would be taken from the heap.
+        # Ahead of a jump, at which a callback may take its time. It has no local of its own, as a
+        # frame of more than 11 words is taken from the heap.
         sgen.state = ticks()
         if t > 0:
             sgen.state = ticks_add(sgen.state, t)

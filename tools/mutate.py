@@ -58,7 +58,7 @@ MUTANTS = [
         "                pass\n            except",
     ),
     ("core", '        if hasattr(queue, "remove"):\n            queue.remove(t)\n', ""),
-    ("event", "if t.state:  # it has not ended in the queue", "if True:"),
+    ("event", "if self.state:  # it has not ended in the queue", "if True:"),
     ("event", '        if core.asleep:\n            _ring(b"\\0")\n', ""),
     ("event", "                self.set()\n", "                pass\n"),
     (

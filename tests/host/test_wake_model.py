@@ -25,7 +25,7 @@ LINES = {
     ),
     ("event", "set", 0): (
         False,
-        "self.state = True|t = queue.pop()|core._task_queue.push(t)|if core.asleep:"
+        "self.state = True|self = queue.pop()|core._task_queue.push(self)|if core.asleep:"
         "|_ring(b'\\x00')",
     ),
     ("event", "wait", 0): (
