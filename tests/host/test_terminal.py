@@ -517,7 +517,7 @@ def test_a_closed_pipe_ends_it_silently_at_once(where, options):
         for _ in range(5 if options else 1):
             process.stdout.readline()
         process.stdout.close()
-        assert process.wait(10) == 141 and process.stderr.read() == b""
+        assert process.wait(_LIMIT) == 141 and process.stderr.read() == b""
 
 
 def test_a_closed_pipe_ends_what_prints_all_the_time(tmp_path):
@@ -528,7 +528,7 @@ def test_a_closed_pipe_ends_what_prints_all_the_time(tmp_path):
     ) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(10) == 141 and process.stderr.read() == b""
+        assert process.wait(_LIMIT) == 141 and process.stderr.read() == b""
 
 
 def test_a_reader_that_stands_still_does_not_keep_it(broker):
@@ -541,7 +541,7 @@ def test_a_reader_that_stands_still_does_not_keep_it(broker):
             until_full(process.stdout, code)
             if code:
                 process.send_signal(signal.SIGINT)
-            assert process.wait(10) == code
+            assert process.wait(_LIMIT) == code
 
 
 @pytest.mark.parametrize("name", ["trace", "top"])
