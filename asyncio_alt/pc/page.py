@@ -55,14 +55,7 @@ def add_arguments(parser):
         metavar="FILTER",
         help="the topics to show, with + and # as in MQTT; may be given again (default: all)",
     )
-    parser.add_argument("--secret", metavar="TEXT", default="", help="of the boards' Links")
-    parser.add_argument(
-        "--baud",
-        type=arguments.count(1, 100_000_000),
-        default=115200,
-        metavar="N",
-        help="(default: 115200)",
-    )
+    topics.add_link_arguments(parser, "of the boards' Links")
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS", help="of this PC (default: 127.0.0.1)"
     )

@@ -69,16 +69,21 @@ def add_arguments(parser):
         metavar="FILE",
         help="append each message, as a line of JSON",
     )
-    parser.add_argument("--secret", metavar="TEXT", default="", help="of the board's Link")
+    add_link_arguments(parser, "of the board's Link")
+    parser.add_argument(
+        "--seconds", type=arguments.real(0, _YEAR), metavar="N", help="end after N seconds"
+    )
+
+
+def add_link_arguments(parser, whose_secret):
+    """Add those that link() reads. whose_secret: the help of --secret."""
+    parser.add_argument("--secret", metavar="TEXT", default="", help=whose_secret)
     parser.add_argument(
         "--baud",
         type=arguments.count(1, 100_000_000),
         default=115200,
         metavar="N",
         help="(default: 115200)",
-    )
-    parser.add_argument(
-        "--seconds", type=arguments.real(0, _YEAR), metavar="N", help="end after N seconds"
     )
 
 
