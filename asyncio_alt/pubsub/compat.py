@@ -30,7 +30,8 @@ if sys.implementation.name == "micropython":
         """Calls fn as soon as a callback of the transport may write: at once."""
         fn()
 
-    def wake(waiter):
+    # A default is found sooner than a global.
+    def wake(waiter, core=core, ticks_ms=ticks_ms, ticks_add=ticks_add):
         """Has the task that waits go on. There must be one."""
         t = waiter.task
         waiter.task = None
