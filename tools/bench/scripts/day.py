@@ -66,7 +66,7 @@ class Day:
         }
 
 
-def with_broker(aio, messages):
+def with_broker(aio, messages, pause_ms):
     broker = aio.pubsub.Broker()
 
     async def consume(sub):
@@ -110,7 +110,7 @@ def with_broker(aio, messages):
     )
 
 
-def with_link(aio, messages):
+def with_link(aio, messages, pause_ms):
     # Both ends of a serial line are here: one end reads the bytes that the other writes.
     import io
     import os
@@ -159,6 +159,8 @@ def with_link(aio, messages):
                 wrong += 1
 
     async def main():
+        if pause_ms:
+            aio.power_mode(aio.LightSleep(slice_ms=1000, streams=True))
         near, far = Broker(), Broker()
         there, back = RingIO(size), RingIO(size)
         one = Link(near, Serial(End(there, back), True), ["there/#"], ["back/#"], window=4)
@@ -172,6 +174,8 @@ def with_link(aio, messages):
             for i in range(1 - WARM_UP, messages + 1):
                 topic, payload = next(source)
                 await near.publish_wait("there/" + topic, payload, topic == "log")
+                if pause_ms and i > 0:
+                    await aio.sleep_ms(pause_ms)
                 left = -i % 60
                 if left not in (0, 7):
                     continue
@@ -187,18 +191,25 @@ def with_link(aio, messages):
                 if left == 0 and (-300 < i <= 0 or i > messages - 300):
                     day.mark(i > 0)
             resent = one.resent + other.resent
+        asleep_ms = aio.power_mode().stats()["asleep_ms"] if pause_ms else 0
         sub.close()
         last.close()
         for task in tasks:
             await task
-        return resent
+        return resent, asleep_ms
 
     right = wrong = 0
     day = Day()
-    resent = aio.run(main())
-    return day.result(messages=messages, delivered=right - WARM_UP, wrong=wrong, resent=resent)
+    resent, asleep_ms = aio.run(main())
+    return day.result(
+        messages=messages,
+        delivered=right - WARM_UP,
+        wrong=wrong,
+        resent=resent,
+        asleep_ms=asleep_ms,
+    )
 
 
-def measure(package, messages, way):
-    # way: "broker" or "link"
-    return globals()["with_" + way](__import__(package), messages)
+def measure(package, messages, way, pause_ms):
+    # way: "broker" or "link"; pause_ms: after each message of a link, in power mode; 0: none
+    return globals()["with_" + way](__import__(package), messages, pause_ms)
