@@ -127,13 +127,13 @@ EXPERIMENTS = {
         Experiment(
             "passes",
             (
-                Figure("Pass with 10 ready tasks", _US, "us", required=90, aim=75),
+                Figure("Pass with 10 ready tasks", _US, "us", required=150, aim=75),
                 Figure(
                     "Pass while 30 flags are waited for",
                     _US,
                     "us with flags",
-                    required=95,
-                    aim=80,
+                    required=160,
+                    aim=110,
                 ),
                 Figure("Allocated in a pass", _BYTES, "bytes"),
             ),
