@@ -4,7 +4,8 @@ from errno import ETIMEDOUT
 
 from .bus import BYTES, Device, blocking, of, readable, writable
 
-_isinstance, _len = isinstance, len  # so they are found sooner
+_isinstance, _int, _len = isinstance, int, len  # so they are found sooner
+_EMPTY = "buf must not be empty"
 
 
 def _check(op):
@@ -38,22 +39,20 @@ class I2C(Device):
             from .i2c_dma import Engine as make
         Device.__init__(self, of(i2c, make), None, priority, _check)
         self._prepare = self.bus.engine.prepare
-        self._transfer = self._transfer  # so it is found sooner
+        self.writeto, self._transfer = self.writeto, self._transfer  # so they are found sooner
 
-    def _transfer(self, addr, data, into, n, result=None, addrsize=0, memaddr=0):
-        if not _isinstance(addr, int) or not 0 <= addr <= 127:
+    def _transfer(self, addr, data, into, addrsize=0, memaddr=0):
+        if not _isinstance(addr, _int) or not 0 <= addr <= 127:
             raise ValueError("addr must be 0 to 127")
         op = self.transfer()
         op.addr = addr
         op.data = data
         op.into = into
-        op.n = n
         op.addrsize = addrsize
         if addrsize:
             op.memaddr = memaddr
-            op.n += addrsize // 8
         op.error = 0
-        op.result = result
+        op.result = None
         self._prepare(op)
         return op
 
@@ -61,8 +60,11 @@ class I2C(Device):
         """Awaitable: sends the bytes of buf, at least one; gives their number."""
         if not _isinstance(buf, BYTES):
             buf = readable(buf, "buf")
-        n = _some(buf)
-        return self._transfer(addr, buf, None, n, n)
+        if not buf:
+            raise ValueError(_EMPTY)
+        op = self._transfer(addr, buf, None)
+        op.result = _len(buf)
+        return op
 
     def writevto(self, addr, vector):
         """Awaitable: sends the bytes of all buffers in vector (a list or tuple) as one transfer;
@@ -71,21 +73,20 @@ class I2C(Device):
 
     def readfrom_into(self, addr, buf):
         """Awaitable: fills buf, of at least one byte."""
-        buf = writable(buf, "buf")
-        return self._transfer(addr, None, buf, _some(buf))
+        return self._transfer(addr, None, _some(writable(buf, "buf")))
 
     def writeto_mem(self, addr, memaddr, buf, *, addrsize=8):
         """Awaitable: sends the register address memaddr, of addrsize bits, then the bytes of
         buf."""
         buf = readable(buf, "buf")
         _check_register(memaddr, addrsize)
-        return self._transfer(addr, buf, None, _len(buf), None, addrsize, memaddr)
+        return self._transfer(addr, buf, None, addrsize, memaddr)
 
     def readfrom_mem_into(self, addr, memaddr, buf, *, addrsize=8):
         """Awaitable: sends the register address memaddr, of addrsize bits, and fills buf."""
-        buf = writable(buf, "buf")
+        buf = _some(writable(buf, "buf"))
         _check_register(memaddr, addrsize)
-        return self._transfer(addr, None, buf, _some(buf), None, addrsize, memaddr)
+        return self._transfer(addr, None, buf, addrsize, memaddr)
 
     async def readfrom(self, addr, nbytes):
         """Reads nbytes; returns them (bytes)."""
@@ -114,10 +115,9 @@ class I2C(Device):
 
 
 def _some(buf):
-    n = _len(buf)
-    if not n:
-        raise ValueError("buf must not be empty")
-    return n
+    if not buf:
+        raise ValueError(_EMPTY)
+    return buf
 
 
 def _check_register(memaddr, addrsize):

@@ -41,14 +41,14 @@ _LATE = const(4)
 _WAIT = const(5)
 
 # A list of commands begins with: the device's address, the bytes of its register's, 1 if some are
-# to be read. A command is a byte to be sent, and 0x100 to read one, 0x200 to send a STOP behind it,
-# 0x400 to send a START ahead of it.
+# to be read. A command is a byte to be sent, or 0x100 to read one; and 0x200 to send a STOP behind
+# it, 0x400 to send a START ahead of it.
 _HEAD = const(3)
 
 _len = len  # so it is found sooner
 
-# go(): see bus.of(); fill() makes a list of commands; op.n is how many there are. Of the DMA registers
-# some are aliases that begin the transfer. Compiled here, for the chip that runs it.
+# go(): see bus.of(). fill() makes a list of op.n commands. Of the DMA registers some are aliases
+# that begin the transfer. Compiled here, for the chip that runs it.
 _CODE = """
 @micropython.viper
 def go(op, cs, words: ptr32, alone: int) -> int:
@@ -165,12 +165,14 @@ class Engine:
 
     def prepare(self, op):
         # Make the list of commands, in the memory that the Transfer has for them.
-        n = _HEAD + op.n
+        data = op.data
+        n = _len(data if op.into is None else op.into) + (op.addrsize >> 3)
         commands = op.commands
-        if not commands or _len(commands) < n:
-            op.commands = commands = array("H", bytes(2 * n))
-        self._fill(op, commands, op.data, op.into)
+        if commands is None or _len(commands) < n + _HEAD:
+            op.commands = commands = array("H", bytes(2 * (n + _HEAD)))
+        op.n = n
         op.data = commands
+        self._fill(op, commands, data, op.into)
 
     def _handed_over(self, _):
         # An interrupt: the controller has the last command, or has refused the rest.
@@ -183,7 +185,7 @@ class Engine:
         # An interrupt: it should be over. An abort may raise this, too.
         calm()
         op = self._bus.op
-        if not op or op.step != 1 or op.state or self._alarm[_COUNT]:
+        if op is None or op.step != 1 or op.state or self._alarm[_COUNT]:
             return
         raw = self._regs[_RAW]
         if raw & _STOP_DET:

@@ -26,10 +26,11 @@ _RP2350 = "RP2350" in sys.implementation._machine
 
 _BYTE = bytes(range(256))  # what is sent to read
 
-# See bus.of(). data: a buffer, or a byte to be sent again and again. words: 0; the longest transfer
-# for machine's own call; the registers of both channels; control words to receive, to receive what
-# is not wanted, to send, to send one byte; addresses of what is not wanted, of all bytes.
-# Of the DMA registers some are aliases that begin the transfer.
+# go(): see bus.of(). op.data: a buffer, or a byte to be sent again and again. words: 0; the longest
+# transfer for machine's own call; addresses of the registers of both channels; control words to
+# receive, to receive what is not wanted, to send, to send one byte; addresses of what is not
+# wanted, and of all bytes. Of the DMA registers some are aliases that begin the transfer. It is
+# compiled here, for the chip that runs it.
 _CODE = """
 @micropython.viper
 def go(op, cs, words: ptr32, alone: int) -> int:
@@ -105,9 +106,9 @@ class Engine:
         calm()
         bus = self._bus
         op = bus.op
-        if op and op.step == 1 and not self._rx[_COUNT]:
+        if op is not None and op.step == 1 and not self._rx[_COUNT]:
             cs = op.cs
-            if cs and not bus.held:
+            if cs and bus.held is None:
                 cs(1)
             bus.ended(op)
 
