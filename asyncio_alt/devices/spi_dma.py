@@ -27,10 +27,10 @@ _RP2350 = "RP2350" in sys.implementation._machine
 _BYTE = bytes(range(256))  # what is sent to read
 
 # go(): see bus.of(). op.data: a buffer, or a byte to be sent again and again. words: 0; the
-# longest transfer for machine's own call; addresses of the registers of both channels; control words to
-# receive, to receive what is not wanted, to send, to send one byte; addresses of what is not
-# wanted, and of all bytes. Of the DMA registers some are aliases that begin the transfer. It is
-# compiled here, for the chip that runs it.
+# longest transfer for machine's own call; addresses of the registers of both channels; control
+# words to receive, to receive what is not wanted, to send, to send one byte; addresses of what is
+# not wanted, and of all bytes. Of the DMA registers some are aliases that begin the transfer. It
+# is compiled here, for the chip that runs it.
 _CODE = """
 @micropython.viper
 def go(op, cs, words: ptr32, alone: int) -> int:

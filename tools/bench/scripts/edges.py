@@ -1,5 +1,5 @@
-# Edges that the emulator makes for `seconds` beside ten tasks of 1 ms, for asyncio_alt.devices only:
-# stock has nothing like it.
+# Edges that the emulator makes for `seconds` beside ten tasks of 1 ms, for asyncio_alt.devices
+# only: stock has nothing like it.
 
 import time
 
