@@ -216,7 +216,15 @@ class TaskGroup:
             self._requested = True
             request(parent, self)
 
-    async def __aexit__(self, exc_type, exc, tb):
+    def __aexit__(self, exc_type, exc, tb):
+        try:
+            return self._exit(exc_type, exc)
+        except MemoryError:
+            self._exiting = True
+            self._abort()
+            raise
+
+    async def _exit(self, exc_type, exc):
         self._exiting = True
         cancelled = exc if isinstance(exc, core.CancelledError) else None
         outside = cancelled and not isinstance(exc, CancelledError)
