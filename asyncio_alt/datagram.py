@@ -8,7 +8,7 @@ from micropython import const
 
 from . import core
 from .address import pair, resolve
-from .ioqueue import marks, number, octets, opened
+from .ioqueue import marks, octets, opened
 from .loop import Loop
 
 _POLLIN = const(1)
@@ -48,9 +48,10 @@ class DatagramProtocol:
         addr: (host, port) of the sender."""
 
     def error_received(self, exc):
-        """Called when a datagram was not sent or not received; the transport goes on. exc:
-        OSError, such as ECONNREFUSED or EMSGSIZE; MemoryError if one came for which the heap had
-        no room, and was dropped."""
+        """Called when a datagram was not sent or not received; the transport goes on, until more
+        than 100 errors come with nothing sent or received in between. exc: OSError, such as
+        ECONNREFUSED or EMSGSIZE; MemoryError if one came for which the heap had no room, and was
+        dropped."""
 
     def pause_writing(self):
         """Called when more than the high-water mark is buffered: send no more for now."""
@@ -313,9 +314,9 @@ async def create_datagram_endpoint(
 ):
     """Opens a UDP socket; returns (transport, protocol). protocol_factory: called without
     arguments, returns the protocol. local_addr: (host, port) to receive at. remote_addr: (host,
-    port) to send to and receive from; with allow_broadcast it receives from all. sock: a socket
-    to use in place of all these. OSError if an address cannot be used, ValueError for arguments
-    that do not go together."""
+    port) to send to and receive from; with allow_broadcast it receives from all. sock: a socket of
+    UDP to use in place of all these. OSError if an address cannot be used, ValueError for
+    arguments that do not go together."""
     if not callable(protocol_factory):
         raise TypeError("create_datagram_endpoint: protocol_factory must be callable")
     if sock:

@@ -121,7 +121,12 @@ async def test_numbers_and_buffers_of_datagrams_and_sockets():
 @needs("sockets")
 async def test_ports_and_backlogs():
     loop = asyncio.get_event_loop()
-    for value, exc in ((1.5, TypeError), (None, TypeError), (-1, ValueError), (1 << 16, ValueError)):
+    for value, exc in (
+        (1.5, TypeError),
+        (None, TypeError),
+        (-1, ValueError),
+        (1 << 16, ValueError),
+    ):
         for call in (
             lambda port: asyncio.open_connection("127.0.0.1", port),
             lambda port: asyncio.start_server(print, "127.0.0.1", port),
