@@ -193,7 +193,8 @@ class TaskGroup:
             why = "over"
         else:
             why = "cancelling its tasks"
-        coro.close()
+        if hasattr(coro, "close"):
+            coro.close()
         raise RuntimeError("TaskGroup: " + why)
 
     def _abort(self):

@@ -65,6 +65,7 @@ class Program:
             "log": self.log,
             "moment": moment,
             "nap": nap,
+            "result": result,
             "results": results,
             "spawn": self.spawn,
             "task": self.task,

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,7 @@ FIRST, LAST = (int(seed) for seed in os.environ.get("PROGRAMS", "0:2000").split(
 BATCH = 250  # programs in one process
 TIMEOUT = 300  # seconds for a batch, on a machine that does other things too
 TASKS = ("c", "py")
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -32,7 +34,9 @@ def oracle():
     """Return the Python that has 3.13's asyncio or is nearest to it, and its (major, minor)."""
     found = {}
     names = [sys.executable, *(f"python3.{minor}" for minor in range(11, 15))]
-    for path in filter(None, map(shutil.which, names)):
+    paths = [*filter(None, map(shutil.which, names))]
+    paths += sorted(map(str, PYENV.glob("versions/3.*/bin/python3")))
+    for path in paths:
         code = "import sys; print(*sys.version_info[:2])"
         run = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
         if run.returncode == 0:
