@@ -50,7 +50,8 @@ class Program:
     def __init__(self):
         self.log_ = []
         self.over = False
-        self.known = set()
+        self.known = {}  # known difference to the length of the log when it was met
+        self.waits = {}  # what is in wait_for(): the length of the log before that
         self.tasks = {}  # number of the function to its latest task
         self.started = {}  # number of the function to how many tasks it had
         self.begin = now()
@@ -105,7 +106,7 @@ class Program:
             raise
         self.log(me, "end", value)
         if not MICROPYTHON and asyncio.current_task()._must_cancel:
-            self.known.add("cancelled while it ended")
+            oracle.note("cancelled while it ended")
         return me
 
     def task(self, k):
@@ -129,13 +130,7 @@ class Program:
 
     async def gather(self, *aws, return_exceptions=False):
         if not MICROPYTHON:
-            begin = oracle.cancelling()
-            try:
-                return await asyncio.gather(*aws, return_exceptions=return_exceptions)
-            except BaseException as exc:
-                if isinstance(exc, asyncio.CancelledError) or oracle.cancelling() > begin:
-                    self.known.add("gather cancelled")
-                raise
+            return await asyncio.gather(*aws, return_exceptions=return_exceptions)
         if not aws:
             return []
         running = [aw for aw in aws if not hasattr(aw, "done") or not aw.done()]
@@ -146,8 +141,45 @@ class Program:
                 await turn()
 
     async def wait_for(self, aw, delay):
-        self.known.add("wait_for")
-        return await asyncio.wait_for(aw, None if delay is None else delay * UNIT)
+        limit = None if delay is None else delay * UNIT
+        is_task = hasattr(aw, "done")
+        ended = is_task and aw.done()
+        if MICROPYTHON:
+            try:
+                return await asyncio.wait_for(aw, limit)
+            except asyncio.TimeoutError:
+                if delay == 0 and not ended:
+                    await turn()
+                raise
+        length = len(self.log_)
+        cancelled = oracle.cancelling()
+        if not is_task and delay != 0:
+            aw = asyncio.create_task(aw)  # as ours does
+        # Ours goes on a turn later, unless aw ends in the next turn.
+        loop = asyncio.get_running_loop()
+        first = loop.turns + 1
+        last = []
+        if delay != 0:
+            aw.add_done_callback(lambda _: last.append(loop.turns - 1))
+        end = oracle.clock + (limit or 0)
+        self.waits[aw] = length
+        try:
+            return await asyncio.wait_for(aw, limit)
+        except asyncio.CancelledError:
+            cancelled = -1
+            raise
+        finally:
+            del self.waits[aw]
+            if oracle.cancelling() > cancelled:
+                oracle.note("wait_for cancelled", length)
+            if last and not ended and delay is not None:
+                if is_task and last[0] <= first + 1:
+                    oracle.note("wait_for of a task that ends", length)
+                elif oracle.clock < end:
+                    if last[0] != first:
+                        await turn()
+                elif is_task:
+                    oracle.note("wait_for of a task is late", length)
 
     async def main(self, source):
         exec(source, self.names)
@@ -159,6 +191,8 @@ class Program:
                     self.log("main", "cancel", k)
                     self.tasks[k].cancel()
             await nap(END // 4)
+        for length in self.waits.values():
+            oracle.note("wait_for cancelled", length)  # it never ended
         self.log("main", "end", [[k, result(self.tasks[k])] for k in sorted(self.tasks)])
         self.over = True
 
@@ -236,10 +270,10 @@ with open(sys.argv[1]) as file:
 for source in programs:
     program = Program()
     if not MICROPYTHON:
-        oracle.known = program.known
+        oracle.program = program
     try:
         run(program.main(source))
     except Exception as exc:
         program.log("main", "error", str(exc))
         sys.print_exception(exc) if MICROPYTHON else None
-    print(json.dumps([program.log_, sorted(program.known)]))
+    print(json.dumps([program.log_, program.known]))

@@ -45,6 +45,12 @@ def oracle():
     return found[version], version
 
 
+def common(log, other):
+    """Return how many lines at the beginning of two logs are the same."""
+    pairs = enumerate(zip(log, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(log), len(other)))
+
+
 class Beside:
     """Runs programs on both sides."""
 
@@ -65,7 +71,7 @@ class Beside:
             pytest.skip("this MicroPython takes its clock elsewhere")
 
     def run(self, sources, side):
-        """Return [log, known differences] of each program."""
+        """Return [log, known differences and where in the log each was met] of each program."""
         path = self.folder / f"{side}-{hash(tuple(sources))}.json"
         path.write_text(json.dumps(sources))
         if side == "cpython":
@@ -84,7 +90,7 @@ class Beside:
         return done
 
     def differing(self, programs):
-        """Yield (program, known differences, side) where one differs."""
+        """Yield (program, known differences that it has met before, side) where one differs."""
         sources = [generate.source(program) for program in programs]
         expected = self.run(sources, "cpython")
         for side in TASKS:
@@ -92,7 +98,9 @@ class Beside:
                 programs, expected, self.run(sources, side), strict=True
             ):
                 if ours != log:
-                    yield program, tuple(known), side
+                    same = common(log, ours)
+                    met = tuple(name for name, length in known.items() if length <= same)
+                    yield program, met, side
 
     def shrink(self, program, side):
         """Return a smaller program that differs, too."""
@@ -114,9 +122,7 @@ class Beside:
         """Return a text of a program and of what it does."""
         source = generate.source(program)
         expected, ours = (self.run([source], where)[0][0] for where in ("cpython", side))
-        same = 0
-        while expected[same : same + 1] == ours[same : same + 1]:
-            same += 1
+        same = common(expected, ours)
         parts = ("both", expected[:same]), ("CPython", expected[same:]), (side, ours[same:])
         return source + "".join(
             f"\n---- {name}:\n" + "\n".join(map(str, lines)) for name, lines in parts
