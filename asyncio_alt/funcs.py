@@ -8,26 +8,21 @@ class _Wait:
     def __init__(self, aws):
         self.aws = aws
         self.queue = None  # the one that the task is in, or None
-        self.running = None  # the one of aws to cancel in its turn
+        self.running = ()  # which of aws to cancel with it
         self.left = 0  # for gather: how many to wait for
         self.failed = None  # for gather: the exception to raise
 
     def remove(self, task):
-        # One that has been cancelled just now, as at the end of run(), is not cancelled twice; the
-        # one that runs now cannot be cancelled, until the task has its turn.
-        for t in self.aws:
-            if t is core.cur_task:
-                self.running = t
-            elif t.state and t.data is not core.CancelledError:
-                t.cancel()
+        # One that has been cancelled just now, as at the end of run(), is not cancelled twice:
+        # by its turn it may have awaited something in its own finally.
+        self.running = [t for t in self.aws if t.state and t.data is not core.CancelledError]
         if self.queue:
             self.queue.remove(task)
 
     def cancel(self):
-        t = self.running
-        self.running = None
-        if t and t.state:
-            t.cancel()
+        for t in self.running:
+            if t.state:
+                t.cancel()
 
 
 # Stands for a coroutine in a Task that runs behind aw, waits for it if it has not ended by then,

@@ -51,7 +51,7 @@ class Program:
         self.log_ = []
         self.over = False
         self.known = {}  # known difference to the length of the log when it was met
-        self.waits = {}  # what is in wait_for(): the length of the log before that
+        self.waits = {}  # a key for each wait_for(): the length of the log before that
         self.tasks = {}  # number of the function to its latest task
         self.started = {}  # number of the function to how many tasks it had
         self.begin = now()
@@ -162,14 +162,15 @@ class Program:
         if delay != 0:
             aw.add_done_callback(lambda _: last.append(loop.turns - 1))
         end = oracle.clock + (limit or 0)
-        self.waits[aw] = length
+        key = object()
+        self.waits[key] = length
         try:
             return await asyncio.wait_for(aw, limit)
         except asyncio.CancelledError:
             cancelled = -1
             raise
         finally:
-            del self.waits[aw]
+            del self.waits[key]
             if oracle.cancelling() > cancelled:
                 oracle.note("wait_for cancelled", length)
             if last and not ended and delay is not None:
