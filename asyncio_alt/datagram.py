@@ -30,6 +30,7 @@ _LOSING = const(2)  # call connection_lost
 _LOST = const(3)  # nothing
 
 _byte = bytearray(1)
+_WHAT = "create_datagram_endpoint: "
 
 
 class DatagramProtocol:
@@ -318,12 +319,12 @@ async def create_datagram_endpoint(
     UDP to use in place of all these. OSError if an address cannot be used, ValueError for
     arguments that do not go together."""
     if not callable(protocol_factory):
-        raise TypeError("create_datagram_endpoint: protocol_factory must be callable")
+        raise TypeError(_WHAT + "protocol_factory must be callable")
     if sock:
         if local_addr or remote_addr or family or reuse_port or allow_broadcast:
-            raise ValueError("create_datagram_endpoint: other arguments beside sock")
+            raise ValueError(_WHAT + "other arguments beside sock")
         if not hasattr(sock, "recvfrom"):
-            raise TypeError("create_datagram_endpoint: sock must be a socket")
+            raise TypeError(_WHAT + "sock must be a socket")
         if sys.platform in _REUSEPORT:
             # MicroPython does not tell the kind of a socket, but only one of TCP takes this.
             try:
@@ -331,19 +332,19 @@ async def create_datagram_endpoint(
             except OSError:
                 pass
             else:
-                raise ValueError("create_datagram_endpoint: sock must be a socket of UDP")
+                raise ValueError(_WHAT + "sock must be a socket of UDP")
         sock.setblocking(False)
         protocol = protocol_factory()
         return DatagramTransport(protocol, sock, {"socket": sock}, None, False), protocol
     local = remote = None
     if local_addr:
-        family, local = resolve(local_addr, "create_datagram_endpoint: local_addr", family)
+        family, local = resolve(local_addr, _WHAT + "local_addr", family)
     if remote_addr:
-        family, remote = resolve(remote_addr, "create_datagram_endpoint: remote_addr", family)
+        family, remote = resolve(remote_addr, _WHAT + "remote_addr", family)
     if not family:
-        raise ValueError("create_datagram_endpoint: local_addr, remote_addr or family is needed")
+        raise ValueError(_WHAT + "local_addr, remote_addr or family is needed")
     if reuse_port and sys.platform not in _REUSEPORT:
-        raise ValueError("create_datagram_endpoint: this port has no reuse_port")
+        raise ValueError(_WHAT + "this port has no reuse_port")
     s = socket.socket(family, socket.SOCK_DGRAM)
     try:
         s.setblocking(False)

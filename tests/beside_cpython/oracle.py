@@ -11,7 +11,9 @@ program = None  # the one that runs
 def note(difference, length=None):
     """The program has met a known difference: from here on, or from where its log had this length
     on, it may do other things."""
-    program.known.setdefault(difference, len(program.log_) if length is None else length)
+    if length is None:
+        length = len(program.log_)
+    program.known[difference] = min(length, program.known.get(difference, length))
 
 
 class _Selector(selectors.DefaultSelector):

@@ -63,3 +63,28 @@ async def test_callbacks_of_a_done_future_are_called_all_the_same():
     assert future.remove_done_callback(note) == 0
     await sleep_ms(1)
     assert called == [future, future]
+
+
+async def test_a_group_names_its_tasks_and_refuses_what_is_no_coroutine():
+    async with asyncio.TaskGroup() as group:
+        raises(TypeError, group.create_task, 5)
+        a = group.create_task(sleeper(), name="a")
+        b = group.create_task(sleeper())
+        assert [asyncio.get_name(t) for t in (a, b)] == ["a", None]
+        asyncio.set_name(a, "c")
+        asyncio.set_name(b, 7)
+        assert [asyncio.get_name(t) for t in (a, b)] == ["c", "7"]
+    assert [asyncio.get_name(t) for t in (a, b)] == [None, None]
+    assert not group.names
+
+
+async def sleeper():
+    await sleep_ms(1)
+
+
+async def test_a_group_takes_no_more_memory_for_tasks_that_have_ended():
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(sleeper())
+            await sleep_ms(2)
+        assert len(group._ended) <= 2 and not group._tasks or len(group._tasks) == 1

@@ -1,5 +1,6 @@
 # ruff: noqa: F821
-# Needs Python 3.13. t1 is cancelled, and still waits in its finally when a task of its group fails.
+# Needs Python 3.13.
+# t1 is cancelled, and still waits in its finally when a task of its group fails.
 
 
 async def t0(me):

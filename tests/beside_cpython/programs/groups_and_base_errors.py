@@ -1,5 +1,6 @@
 # ruff: noqa: F821
-# Needs Python 3.13. Bodies of groups that raise what is no Exception; groups that grow; coroutines a group refuses.
+# Needs Python 3.13.
+# Bodies of groups that raise what is no Exception; groups that grow; coroutines a group refuses.
 
 
 class Other(BaseException):
