@@ -3,6 +3,10 @@
 from . import core
 from .stream import Stream, _close, _resolve
 
+# `async with` awaits this where there is nothing to wait for: a coroutine would take memory, so
+# that with a full heap the server would stay open.
+_done = iter(())
+
 _SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
 
 
@@ -12,6 +16,7 @@ def listen(ai, backlog, ssl, seconds, connected):
     address; returns the connection."""
     import socket
 
+    core._io_queue.number(backlog, "backlog")
     if ssl or seconds is not None:
         from .tls import Doorman, timeout_ms
 
@@ -57,8 +62,9 @@ class Server:
     async def __aenter__(self):
         return self
 
-    async def __aexit__(self, *exc):
+    def __aexit__(self, exc_type, exc, tb):
         self.close()
+        return _done
 
     def close(self):
         """Stops accepting connections. Those that are open stay."""

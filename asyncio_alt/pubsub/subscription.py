@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from .compat import MOST, Waiter, wake
+from .compat import MOST, Waiter, done, wake
 
 _len = len  # found sooner than a builtin name
 
@@ -231,8 +231,9 @@ class Subscription(Waiter):
     async def __aenter__(self):
         return self
 
-    async def __aexit__(self, *exc):
+    def __aexit__(self, exc_type, exc, tb):
         self.close()
+        return done
 
 
 class Call:
