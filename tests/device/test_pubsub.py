@@ -1,3 +1,4 @@
+# with: tasks
 # Broker and subscriptions. tests/host/test_pubsub.py runs the same on CPython.
 
 import sys
@@ -7,11 +8,6 @@ from asyncio_alt import pubsub
 from asyncio_alt.pubsub import Broker, Closed, matches
 
 MICROPYTHON = sys.implementation.name == "micropython"
-
-
-async def passes(n=3):
-    for _ in range(n):
-        await asyncio.sleep(0)
 
 
 async def cancel(task):

@@ -1,3 +1,4 @@
+# with: tasks
 # StreamReader and StreamWriter, on a stream in memory.
 
 import io
@@ -73,11 +74,6 @@ def buffer_read(stream):
     buf = bytearray(4)
     n = yield from stream.readinto(buf)
     return bytes(buf[:n])
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 async def cancel(task):

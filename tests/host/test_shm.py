@@ -23,7 +23,8 @@ from asyncio_alt.pubsub.link import shm
 from asyncio_alt.pubsub.link.handshake import answer as answer_call
 from asyncio_alt.pubsub.link.handshake import call
 from asyncio_alt.pubsub.link.shm import SharedLink
-from tests.host.test_link import DEVICE, FILE, KINDS, Child, free_port
+from tests.host.test_link import DEVICE, KINDS, Child, free_port
+from tests.parts import ahead
 from tools.bootstrap import ROOT
 
 if not shm.memfd_create:
@@ -37,7 +38,7 @@ MEMFD = "memfd:asyncio_alt"
 
 # The proxy and until() of the link's tests.
 _scope = {}
-for _file in (DEVICE / "harness.py", FILE):
+for _file in ahead(DEVICE / "test_link_flow.py"):
     exec(compile(_file.read_text(), _file, "exec"), _scope)
 Proxy, until = _scope["Proxy"], _scope["until"]
 
