@@ -36,7 +36,7 @@ _RUNNING = pytest.StashKey()
 
 # Files of tests/host that --quick leaves out: they build firmware, run emulators, or measure.
 _SLOW = """bench commands device devices emulators end_to_end every_step figures firmware libraries
-long mip package power pubsub release shm soak system_calls terminal trace types
+long mip package power pubsub release shm shm_peers soak system_calls terminal trace types
 upstream""".split()
 
 

@@ -30,14 +30,6 @@ class Pipe(io.IOBase):
         return n or None
 
 
-async def cancel(task):
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        pass
-
-
 async def test_tasks_that_write_and_drain_send_all_once_in_order():
     """Stock 1.29: hangs."""
     s = Pipe(room=1)

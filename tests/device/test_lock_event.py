@@ -7,16 +7,6 @@ import asyncio_alt as asyncio
 from asyncio_alt import core
 
 
-async def cancel(task):
-    # Cancels the task; returns whether it had ended nevertheless.
-    task.cancel()
-    try:
-        await task
-        return True
-    except asyncio.CancelledError:
-        return False
-
-
 async def test_lock_is_handed_over_in_order():
     lock = asyncio.Lock()
     order = []

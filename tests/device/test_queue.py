@@ -7,15 +7,6 @@ import asyncio_alt as asyncio
 from asyncio_alt import core
 
 
-async def cancel(task):
-    # Cancels the task; returns [its result] if it had ended nevertheless, else [].
-    task.cancel()
-    try:
-        return [await task]
-    except asyncio.CancelledError:
-        return []
-
-
 def idle(q):
     return not (q._getters.peek() or q._putters.peek() or q._joiners.peek())
 

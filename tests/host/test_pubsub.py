@@ -24,7 +24,7 @@ from tools.bootstrap import ROOT
 DEVICE = ROOT / "tests" / "device"
 TESTS = [
     (file, node.name)
-    for file in ("test_pubsub.py", "test_pool.py")
+    for file in ("test_pubsub.py", "test_pubsub_wait.py", "test_pool.py")
     for node in ast.parse((DEVICE / file).read_text()).body
     if getattr(node, "name", "").startswith("test_")
 ]

@@ -23,3 +23,12 @@ def quiet():
         lambda loop, context: reports.append(context["exception"])
     )
     return reports
+
+
+async def cancel(task):
+    # Cancels the task; returns [its result] if it had ended nevertheless, else [].
+    task.cancel()
+    try:
+        return [await task]
+    except asyncio.CancelledError:
+        return []
