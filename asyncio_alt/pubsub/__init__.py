@@ -6,6 +6,7 @@ broker Broker matches
 subscription Closed Subscription
 publisher Publisher
 pool Pool
+monitoring monitor
 link.frame FramedProtocol
 mqtt mqtt
 link.carrier Listen Serial Tcp
