@@ -247,7 +247,9 @@ def test_figures_and_timeline_of_a_board_that_goes_away_and_comes_back(browser):
         first = stack.enter_context(contextlib.ExitStack())
         first.enter_context(board_at(port, source=_MONITORED))
         browser.open(stack.enter_context(served(f"127.0.0.1:{port}", "--late", "30")))
-        rows = "[...trees[0]?.board?.table.rows || []].map(r => [...r.cells].map(c => c.innerText))"
+        rows = (
+            "[...trees[0]?.board?.table.rows || []].map(r => [...r.cells].map(c => c.innerText))"
+        )
         full = browser.until(f"{rows}.find(r => r[0] == '<b>full full drop_new' && r[4] > 5)")
         assert full[1:4] == ["2", "2", "0"] and full[5] == "1"
         names = browser.ask(f"{rows}.map(r => r[0])")
