@@ -113,27 +113,17 @@ class SingletonGenerator:
             push(cur_task, key)
 
 
-def sleep_ms(t, sgen=SingletonGenerator(), ticks=ticks):
+def sleep_ms(t, sgen=SingletonGenerator()):
     """Awaitable that pauses the task for t ms (int; less than 0 is as 0)."""
-    # With a type at `except` the frame has more than 11 words, and is taken from the heap. A
-    # global `ticks` would take time that depends on the names of the program.
     try:
-        # Ahead of a jump, at which a callback may take its time.
+        # Ahead of a jump, at which a callback may take its time. It has no local of its own, as a
+        # frame of more than 11 words is taken from the heap.
         sgen.state = ticks()
         if t > 0:
             sgen.state = ticks_add(sgen.state, t)
-        return sgen
-    except:  # noqa: E722
-        _failed(t)
-
-
-def _failed(t):
-    # sleep_ms(t) has raised an exception.
-    try:
-        ticks_add(0, t > 0 and t)
     except TypeError:
         raise TypeError("sleep: delay must be a number (ms: an int)")
-    raise KeyboardInterrupt
+    return sgen
 
 
 def sleep(t):
