@@ -15,12 +15,9 @@ except ImportError:
     blocking = True  # each transfer is machine's own call, and the loop stands still meanwhile
     _disable_irq = _enable_irq = int
 
-# The steps of a Transfer.
 _NEW = const(0)
 _BEGUN = const(1)  # under way, or waits for its turn
-_OVER = const(2)  # its result has not been taken yet
-_USED = const(3)
-_HOLDS = const(4)  # new; it is not carried out, but has the bus for its task
+_OVER = const(2)
 
 _buses = {}  # a machine.SPI or I2C -> its Bus
 _once = core.once
@@ -58,19 +55,14 @@ def busy():
 
 def of(port, make):
     """Returns the Bus of a machine.SPI or I2C, and makes it on first use. make(bus, port) returns
-    its engine, which has:
-
-    go(op, cs, words, alone): makes chip select low and begins a Transfer, also in an interrupt;
-    or returns 1 if call() is to do it. cs: None for no change; words: the engine's; alone: 1 if
-    a task calls it, else 0;
-    call(op): carries out a Transfer, and calls op.end();
-    stop(op): ends one that has begun; close()."""
+    its engine, which has for a Transfer: begin(op), also called by an interrupt; start(op), which
+    a task calls instead, and which may do it all; stop(op). It has close(), too."""
     bus = _buses.get(port)
     if not bus:
         bus = Bus()
         bus.engine = engine = make(bus, port)
-        bus.go = engine.go
-        bus.words = engine.words
+        bus.begin = engine.begin
+        bus.start = engine.start
         bus.port = port
         _buses[port] = bus
     bus.users += 1
@@ -100,7 +92,7 @@ def calm():
         pass
 
 
-def _closed(*_):
+def _closed(op=None):
     raise OSError(9, "the device is closed")
 
 
@@ -125,9 +117,9 @@ class Bus:
                 self.release()  # that task was dropped
             elif held.holds is core.cur_task:
                 if held.owner is not op.owner or op.holds:
-                    op.step = _USED
+                    op.step = _OVER
                     raise RuntimeError("this task holds the bus already")
-                return self.begin(op, 1)
+                return self.start(op)
         op.after = None
         state = _disable_irq()
         try:
@@ -140,13 +132,6 @@ class Bus:
                 self.next()
         finally:
             _enable_irq(state)
-
-    def begin(self, op, alone=0):
-        # Carry out a transfer: nothing else is under way.
-        self.op = op
-        if self.go(op, None if self.held else op.cs, self.words, alone):
-            self.op = self.held
-            self.engine.call(op)
 
     def next(self):
         # Nothing is under way: begin what waits. It may be an interrupt that calls this.
@@ -166,12 +151,10 @@ class Bus:
         self.op = self.held
         if self.first:
             self.next()
+        op.step = _OVER
         op.state = 1
         op.data = op.into = None
-        if op.kept:
-            op.step = _OVER
-        else:  # as give(), which would take its time
-            op.step = _USED
+        if not op.kept:
             owner = op.owner
             op.pool = owner.free
             owner.free = op
@@ -185,7 +168,7 @@ class Bus:
         try:
             begun = op.step == _BEGUN
             mine = begun and self.op is op
-            op.step = _USED  # an interrupt that comes now does nothing
+            op.step = _OVER  # an interrupt that comes now does nothing
             if begun and not mine:
                 other = self.first
                 if other is op:
@@ -201,8 +184,7 @@ class Bus:
             _enable_irq(state)
         if mine:
             try:
-                if self.users:
-                    self.engine.stop(op)
+                self.engine.stop(op)
             finally:
                 self.op = self.held
                 self.next()
@@ -223,7 +205,7 @@ class Bus:
         if not self.users:
             del _buses[self.port]
             self.engine.close()
-            self.go = _closed
+            self.begin = self.start = _closed
 
 
 class Transfer:
@@ -235,6 +217,7 @@ class Transfer:
         self.bus = owner.bus
         self.cs = owner.cs
         self.check = owner.check  # None, or what gives its result or raises its error
+        self.returns = self.check or not _once
         self.stop = None  # StopIteration, with the result that it had last
         self.after = None  # the next on the bus
         self.pool = None  # the next that the device has not in use
@@ -242,73 +225,53 @@ class Transfer:
         self.state = 0
         self.task = self.next = None
         self.priority = owner.priority
-        self.data = self.into = None  # what go() gets
-        self.n = 0
-        self.commands = None  # of I2C
+        self.data = self.into = self.commands = None  # the buffers
+        self.tx = self.rx = self.n = 0  # their addresses; the length
         self.then = None  # the next of a chain
-        self.returns = self.kept = self.check is not None or not _once
-        # kept: its coroutine is used after its end, so the device must not use it again until then
+        self.kept = False  # another than the one that awaits it has it
         self.holds = None  # the task that wants the bus for itself; there is nothing to transfer
         self.step = _NEW
         self.error = 0  # an errno, or an exception
         self.result = None
 
     def end(self):
-        """Called by the engine's call(): it is over, with or without an error."""
+        """It is over, with or without an error."""
+        self.step = _OVER
         self.state = 1
         self.data = self.into = None
-        if self.kept:
-            self.step = _OVER
-        else:
-            self._give()
         if self.task:
             _ring(b"\0")
+        if not self.kept:
+            self._give()
 
     def _give(self):
         # The device may use it again.
-        self.step = _USED
         if not self.holds:
             owner = self.owner
             self.pool = owner.free
             owner.free = self
 
     def __iter__(self):
-        # The way to the first clock. A name takes 2 us to look up, a method of the class 15, and
-        # so does the truth of an object of ours.
-        bus = self.bus
-        if self.step or bus.op:
-            return self._queue()
+        if self.step != _NEW:
+            if not self.kept:
+                raise RuntimeError("cannot await a transfer twice")
+            return self
+        if self.returns:
+            return self
+        self.kept = False
         try:
-            self.step = _BEGUN
-            bus.op = self
-            if bus.go(self, self.cs, bus.words, 1):
-                bus.op = None
-                bus.engine.call(self)
-            return self._wait()
+            bus = self.bus
+            if bus.op or self.holds:
+                bus.submit(self)
+            else:
+                self.step = _BEGUN
+                bus.start(self)
+            if self.state:
+                return _nothing
+            self._park()
         except BaseException:
             self.close()
             raise
-
-    def _queue(self):
-        step = self.step
-        if step == _NEW or step == _HOLDS:
-            try:
-                self.bus.submit(self)
-                return self._wait()
-            except BaseException:
-                self.close()
-                raise
-        if step == _USED or not self.kept:
-            raise RuntimeError("cannot await a transfer twice")
-        return self
-
-    def _wait(self):
-        # Returns what the task is to await.
-        if self.kept:
-            return self
-        if self.state:
-            return _nothing
-        self._park()
         return _once(0)
 
     def _park(self):
@@ -330,18 +293,22 @@ class Transfer:
         return self.send(None)
 
     def send(self, _):
-        step = self.step
-        if not self.state or step == _USED:
-            if step == _NEW or step == _HOLDS:
-                self.kept = True
-            self._queue()
+        if self.step == _NEW:
+            self.kept = True
+            try:
+                self.bus.submit(self)
+                if not self.state:
+                    return self._park()
+            except BaseException:
+                self.close()
+                raise
+        elif not self.kept:
+            raise RuntimeError("cannot await a transfer twice")
+        elif not self.state:
             if self.task and self.task is not core.cur_task:
                 raise RuntimeError("another task waits for this transfer")
-            if not self.state:
-                return self._park()
-        if self.step == _BEGUN:  # it took too long
-            self.bus.drop(self)
-        self.kept = self.returns
+            return self._park()
+        self.kept = False
         self.then = None
         self._give()
         stop = _none
@@ -372,12 +339,11 @@ class Device:
         self.cs = cs
         self.priority = priority
         self.free = None  # the linked list of Transfers that are not in use
-        self.transfer = self.transfer  # so it is found sooner
 
     def transfer(self):
         """Returns a new Transfer, mostly one that has been used before."""
         op = self.free
-        if op is not None and op.task is None:
+        if op and not op.task:
             self.free = op.pool
             op.step = op.state = 0
             return op
@@ -416,7 +382,6 @@ class Device:
     def __aenter__(self):
         """Has the bus for this task alone until the end of the block, and its device selected."""
         op = Transfer(self)
-        op.step = _HOLDS
         op.holds = core.current_task()
         return op
 

@@ -2,10 +2,7 @@
 
 from errno import ETIMEDOUT
 
-from .bus import BYTES, Device, blocking, of, readable, writable
-
-_isinstance, _int, _len = isinstance, int, len  # so they are found sooner
-_EMPTY = "buf must not be empty"
+from .bus import Device, blocking, of, readable, writable
 
 
 def _check(op):
@@ -13,6 +10,8 @@ def _check(op):
     er = op.error
     if er:
         op.error = 0
+        if er == ETIMEDOUT:
+            op.bus.drop(op)  # ends it, and frees the bus
         raise OSError(er) if isinstance(er, int) else er
     return op.result
 
@@ -38,33 +37,29 @@ class I2C(Device):
         if not blocking and str(i2c)[:4] == "I2C(":
             from .i2c_dma import Engine as make
         Device.__init__(self, of(i2c, make), None, priority, _check)
-        self._prepare = self.bus.engine.prepare
-        self.writeto, self._transfer = self.writeto, self._transfer  # so they are found sooner
 
-    def _transfer(self, addr, data, into, addrsize=0, memaddr=0):
-        if not _isinstance(addr, _int) or not 0 <= addr <= 127:
+    def _transfer(self, addr, data, into, result, memaddr=0, addrsize=0):
+        if not isinstance(addr, int) or not 0 <= addr <= 127:
             raise ValueError("addr must be 0 to 127")
+        if addrsize & 7 or not 0 <= addrsize <= 32:
+            raise ValueError("addrsize must be 8, 16, 24 or 32")
+        if memaddr < 0 or memaddr >> addrsize:
+            raise ValueError("memaddr must have at most addrsize bits")
         op = self.transfer()
         op.addr = addr
         op.data = data
         op.into = into
+        op.result = result
+        op.memaddr = memaddr
         op.addrsize = addrsize
-        if addrsize:
-            op.memaddr = memaddr
         op.error = 0
-        op.result = None
-        self._prepare(op)
+        self.bus.engine.prepare(op)
         return op
 
     def writeto(self, addr, buf):
         """Awaitable: sends the bytes of buf, at least one; gives their number."""
-        if not _isinstance(buf, BYTES):
-            buf = readable(buf, "buf")
-        if not buf:
-            raise ValueError(_EMPTY)
-        op = self._transfer(addr, buf, None)
-        op.result = _len(buf)
-        return op
+        buf = _some(readable(buf, "buf"))
+        return self._transfer(addr, buf, None, len(buf))
 
     def writevto(self, addr, vector):
         """Awaitable: sends the bytes of all buffers in vector (a list or tuple) as one transfer;
@@ -73,20 +68,17 @@ class I2C(Device):
 
     def readfrom_into(self, addr, buf):
         """Awaitable: fills buf, of at least one byte."""
-        return self._transfer(addr, None, _some(writable(buf, "buf")))
+        return self._transfer(addr, None, _some(writable(buf, "buf")), None)
 
     def writeto_mem(self, addr, memaddr, buf, *, addrsize=8):
         """Awaitable: sends the register address memaddr, of addrsize bits, then the bytes of
         buf."""
-        buf = readable(buf, "buf")
-        _check_register(memaddr, addrsize)
-        return self._transfer(addr, buf, None, addrsize, memaddr)
+        return self._transfer(addr, readable(buf, "buf"), None, None, memaddr, addrsize or 1)
 
     def readfrom_mem_into(self, addr, memaddr, buf, *, addrsize=8):
         """Awaitable: sends the register address memaddr, of addrsize bits, and fills buf."""
         buf = _some(writable(buf, "buf"))
-        _check_register(memaddr, addrsize)
-        return self._transfer(addr, None, buf, addrsize, memaddr)
+        return self._transfer(addr, None, buf, None, memaddr, addrsize or 1)
 
     async def readfrom(self, addr, nbytes):
         """Reads nbytes; returns them (bytes)."""
@@ -116,31 +108,19 @@ class I2C(Device):
 
 def _some(buf):
     if not buf:
-        raise ValueError(_EMPTY)
+        raise ValueError("buf must not be empty")
     return buf
-
-
-def _check_register(memaddr, addrsize):
-    if addrsize & 7 or not 8 <= addrsize <= 32:
-        raise ValueError("addrsize must be 8, 16, 24 or 32")
-    if memaddr < 0 or memaddr >> addrsize:
-        raise ValueError("memaddr must have at most addrsize bits")
 
 
 class _Calls:
     # The engine of a bus without DMA.
-    words = None
-
     def __init__(self, bus, port):
         self._port = port
-
-    def go(self, *_):
-        return 1
 
     def prepare(self, op):
         pass
 
-    def call(self, op):
+    def start(self, op):
         port = self._port
         try:
             if not op.addrsize:
@@ -155,6 +135,8 @@ class _Calls:
         except Exception as er:
             op.error = er
         op.end()
+
+    begin = start
 
     def close(self):
         pass

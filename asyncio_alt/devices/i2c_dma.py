@@ -16,11 +16,14 @@ from micropython import const
 
 from .bus import calm, channels
 
-# Places in rp2.DMA.registers: the count, and its alias that begins the transfer.
+# Places of the registers in rp2.DMA.registers: aliases, some of which begin the transfer.
+_WRITE_ADDR = const(1)
 _COUNT = const(2)
 _COUNT_TRIG = const(7)
+_READ_ADDR_TRIG = const(15)
 
 # The controller's registers.
+_TAR = const(1)
 _DATA_CMD = const(0x10)
 _RAW = const(13)
 _CLR_INTR = const(16)
@@ -32,82 +35,38 @@ _STOP_DET = const(1 << 9)
 _ABORT = const(2)  # in ENABLE
 _ACTIVE = const(32)  # in STATUS
 
+_READ = const(0x100)  # in a command
+_STOP = const(0x200)
+_RESTART = const(0x400)
+
 _RP2350 = "RP2350" in sys.implementation._machine
 
-# The engine's words: addresses of the controller's registers and of those of the channels for
-# commands, bytes and the alarm; how many bits after the expected end the alarm has gone off; the
-# bits until it does so again.
-_LATE = const(4)
-_WAIT = const(5)
-
-# A list of commands begins with: the device's address, the bytes of its register's, 1 if some are
-# to be read. A command is a byte to be sent, or 0x100 to read one; and 0x200 to send a STOP behind
-# it, 0x400 to send a START ahead of it.
-_HEAD = const(3)
-
-_len = len  # so it is found sooner
-
-# go(): see bus.of(). fill() makes a list of op.n commands. Of the DMA registers some are aliases
-# that begin the transfer. Compiled here, for the chip that runs it.
+# As machine code where the port can make that. MicroPython does not look at annotations otherwise.
 _CODE = """
-@micropython.viper
-def go(op, cs, words: ptr32, alone: int) -> int:
-    n = int(op.n)
-    c = ptr16(op.data)
-    i2c = ptr32(words[0])
-    cmd = ptr32(words[1])
-    rx = ptr32(words[2])
-    alarm = ptr32(words[3])
-    words[4] = 0
-    words[5] = 9
-    i2c[27] = 0
-    i2c[1] = c[0]
-    i2c[27] = 1
-    bits = i2c[16]
-    bits = 9 * n + 12
-    if c[2]:
-        rx[1] = int(ptr8(op.into))
-        rx[7] = n - c[1]
-        if c[1]:
-            bits += 10
-    cmd[2] = n
-    cmd[15] = int(c) + 6
-    alarm[7] = bits
-    return 0
+def widen(to: ptr16, at: int, data: ptr8, n: int):
+    i = 0
+    while i < n:
+        to[at + i] = data[i]
+        i += 1
 
-@micropython.viper
-def fill(op, to: ptr16, data, into):
-    head = (int(op.addrsize) + 7) >> 3
-    to[0] = int(op.addr)
-    to[1] = head
-    at = 3
-    end = int(op.n) + 3
-    if head:
-        memaddr = int(op.memaddr)
-        i = head << 3
-        while i:
-            i -= 8
-            to[at] = (memaddr >> i) & 255
-            at += 1
-    if into:
-        to[2] = 1
-        while at < end:
-            to[at] = 0x100
-            at += 1
-        if head:
-            to[3 + head] = 0x500
-    else:
-        to[2] = 0
-        source = ptr8(data)
-        i = 0
-        while at < end:
-            to[at] = source[i]
-            i += 1
-            at += 1
-    to[end - 1] |= 0x200
+def reads(to: ptr16, at: int, n: int):
+    i = 0
+    while i < n:
+        to[at + i] = 0x100
+        i += 1
 """
-_names = {}
-exec(_CODE, _names)
+
+
+def _compiled():
+    names = {}
+    try:
+        exec(_CODE.replace("\ndef ", "\n@micropython.viper\ndef "), {}, names)
+    except Exception:  # no code emitter
+        exec(_CODE, {}, names)
+    return names["widen"], names["reads"]
+
+
+_widen, _reads = _compiled()
 
 
 class Engine:
@@ -118,19 +77,17 @@ class Engine:
             name, _, value = field.strip().partition("=")
             numbers[name] = int(value) if value else 0
         number = int(text[4])
-        self.go = _names["go"]
-        self._fill = _names["fill"]
         self._bus = bus
         self._numbers = number, numbers
         self._cmd_dma, self._rx_dma, self._alarm_dma = cmd, rx, alarm = channels(3)
+        self._cmd = cmd.registers
         self._rx = rx.registers
         self._alarm = alarm.registers
+        self._late = 0  # the alarm has gone off this many bits after the expected end
+        self._wait = 0  # the bits until it does so again
         self._limit = numbers["timeout"] * (numbers["freq"] // 100) // 10000 + 1  # bits
         base = 0x40090000 + 0x8000 * number if _RP2350 else 0x40044000 + 0x4000 * number
         self._regs = uctypes.struct(base, {"r": (uctypes.ARRAY, uctypes.UINT32 | 40)}).r
-        at = uctypes.addressof
-        registers = at(cmd.registers), at(self._rx), at(self._alarm)
-        self.words = array("I", (base,) + registers + (0, 0))
         request = (44 if _RP2350 else 32) + 2 * number
         cmd.config(
             write=base + _DATA_CMD,
@@ -166,13 +123,46 @@ class Engine:
     def prepare(self, op):
         # Make the list of commands, in the memory that the Transfer has for them.
         data = op.data
-        n = _len(data if op.into is None else op.into) + (op.addrsize >> 3)
+        into = op.into
+        head = (op.addrsize + 7) // 8
+        n = head + len(into if data is None else data)
         commands = op.commands
-        if commands is None or _len(commands) < n + _HEAD:
-            op.commands = commands = array("H", bytes(2 * (n + _HEAD)))
+        if not commands or len(commands) < n:
+            op.commands = commands = array("H", bytes(2 * n))
+            op.tx = uctypes.addressof(commands)
+        for i in range(head):
+            commands[i] = op.memaddr >> 8 * (head - 1 - i) & 255
+        op.bits = 9 * n + 12
+        if data is None:
+            _reads(commands, head, n - head)
+            if head:
+                commands[head] = _READ | _RESTART
+                op.bits += 10
+            op.rx = uctypes.addressof(into)
+        else:
+            _widen(commands, head, data, n - head)
+            op.rx = 0
+        commands[n - 1] |= _STOP
         op.n = n
-        op.data = commands
-        self._fill(op, commands, data, op.into)
+        op.left = n - head  # to be read
+
+    def begin(self, op):
+        r = self._regs
+        self._bus.op = op
+        r[_ENABLE] = 0
+        r[_TAR] = op.addr
+        r[_ENABLE] = 1
+        r[_CLR_INTR]
+        if op.rx:
+            self._rx[_WRITE_ADDR] = op.rx
+            self._rx[_COUNT_TRIG] = op.left
+        self._late = 0
+        self._wait = 9
+        self._alarm[_COUNT_TRIG] = op.bits
+        self._cmd[_COUNT] = op.n
+        self._cmd[_READ_ADDR_TRIG] = op.tx
+
+    start = begin
 
     def _handed_over(self, _):
         # An interrupt: the controller has the last command, or has refused the rest.
@@ -185,11 +175,11 @@ class Engine:
         # An interrupt: it should be over. An abort may raise this, too.
         calm()
         op = self._bus.op
-        if op is None or op.step != 1 or op.state or self._alarm[_COUNT]:
+        if not op or op.step != 1 or op.state or self._alarm[_COUNT]:
             return
         raw = self._regs[_RAW]
         if raw & _STOP_DET:
-            if raw & _TX_ABRT or op.into is not None and self._rx[_COUNT]:
+            if raw & _TX_ABRT or op.rx and self._rx[_COUNT]:
                 op.error = EIO
                 self._off()
             self._bus.ended(op)
@@ -197,17 +187,16 @@ class Engine:
             op.error = EIO  # another controller has the bus
             self._off()
             self._bus.ended(op)
-        elif self.words[_LATE] > self._limit:
+        elif self._late > self._limit:
             # The task, when it goes on, frees the bus, which takes time.
             op.error = ETIMEDOUT
             op.state = 1
             self._bus.ring(b"\0")
         else:
-            words = self.words
-            wait = words[_WAIT]
-            words[_LATE] += wait
+            wait = self._wait
+            self._late += wait
             self._alarm[_COUNT_TRIG] = wait
-            words[_WAIT] = min(wait + wait, 400)
+            self._wait = min(wait + wait, 400)
 
     def _off(self):
         self._cmd_dma.active(0)

@@ -2,8 +2,6 @@
 
 from .bus import BYTES, Device, blocking, of, readable, writable
 
-_isinstance, _len = isinstance, len  # so they are found sooner
-
 
 class SPI(Device):
     """A device on an SPI bus. The methods are machine.SPI's, to be awaited; each is carried out
@@ -26,27 +24,31 @@ class SPI(Device):
         if not blocking and str(spi)[:4] == "SPI(":
             from .spi_dma import Engine as make
         Device.__init__(self, of(spi, make), cs, priority, _raise if make is _Calls else None)
-        self.write = self.write  # so it is found sooner
+        self._prepare = self.bus.engine.prepare
 
     def write(self, buf):
         """Awaitable: sends the bytes of buf, which must stay as it is until then."""
-        if not _isinstance(buf, BYTES):
+        if not isinstance(buf, BYTES):
             buf = readable(buf, "buf")
-        op = self.free
-        if op is not None and op.task is None:  # as in transfer(), which would take its time
-            self.free = op.pool
-            op.step = op.state = 0
-        else:
-            op = self.transfer()
+        op = self.transfer()
         op.data = buf
-        op.n = _len(buf)
+        op.into = None
+        op.n = len(buf)
+        self._prepare(op)
         return op
 
     def readinto(self, buf, write=0):
         """Awaitable: reads into buf while it sends the byte `write` (int) again and again."""
-        if not _isinstance(write, int) or not 0 <= write <= 255:
+        if not isinstance(write, int) or not 0 <= write <= 255:
             raise ValueError("write must be 0 to 255")
-        return self._transfer(write, writable(buf, "buf"))
+        buf = writable(buf, "buf")
+        op = self.transfer()
+        op.data = None
+        op.into = buf
+        op.fill = write
+        op.n = len(buf)
+        self._prepare(op)
+        return op
 
     def write_readinto(self, write_buf, read_buf):
         """Awaitable: sends write_buf and reads as many bytes into read_buf, which may be the same
@@ -55,13 +57,11 @@ class SPI(Device):
         read_buf = writable(read_buf, "read_buf")
         if len(write_buf) != len(read_buf):
             raise ValueError("write_buf and read_buf must have the same length")
-        return self._transfer(write_buf, read_buf)
-
-    def _transfer(self, data, into):
         op = self.transfer()
-        op.data = data
-        op.into = into
-        op.n = _len(into)
+        op.data = write_buf
+        op.into = read_buf
+        op.n = len(write_buf)
+        self._prepare(op)
         return op
 
     async def read(self, nbytes, write=0):
@@ -78,8 +78,8 @@ def call(op, port):
     try:
         if op.into is None:
             port.write(op.data)
-        elif isinstance(op.data, int):
-            port.readinto(op.into, op.data)
+        elif op.data is None:
+            port.readinto(op.into, op.fill)
         else:
             port.write_readinto(op.data, op.into)
     finally:
@@ -98,19 +98,19 @@ def _raise(op):
 class _Calls:
     # The engine of a bus without DMA. An error is kept for the task that awaits the transfer; this
     # may be called by another one.
-    words = None
-
     def __init__(self, bus, port):
         self._port = port
 
-    def go(self, *_):
-        return 1
+    def prepare(self, op):
+        pass
 
-    def call(self, op):
+    def start(self, op):
         try:
             call(op, self._port)
         except Exception as er:
             op.error = er
+
+    begin = start
 
     def close(self):
         pass

@@ -26,89 +26,110 @@ _RP2350 = "RP2350" in sys.implementation._machine
 
 _BYTE = bytes(range(256))  # what is sent to read
 
-# go(): see bus.of(). op.data: a buffer, or a byte to be sent again and again. words: 0; the
-# longest transfer for machine's own call; addresses of the registers of both channels; control
-# words to receive, to receive what is not wanted, to send, to send one byte; addresses of what is
-# not wanted, and of all bytes. Of the DMA registers some are aliases that begin the transfer. It
-# is compiled here, for the chip that runs it.
+# Begins a transfer. a: control, address and count for the receiving channel; control and address
+# for the sending one. Of the registers some are aliases that begin it.
 _CODE = """
 @micropython.viper
-def go(op, cs, words: ptr32, alone: int) -> int:
-    n = int(op.n)
-    if n <= words[alone]:
-        return 1
-    rx = ptr32(words[2])
-    tx = ptr32(words[3])
-    into = op.into
-    if into:
-        read = words[4]
-        to = int(ptr8(into))
-    else:
-        read = words[5]
-        to = words[8]
-    write = words[6]
-    at = int(ptr8(op.data))
-    if at < 256:
-        write = words[7]
-        at += words[9]
-    if cs:
-        cs(0)
-    rx[4] = read
-    rx[1] = to
-    rx[7] = n
-    tx[4] = write
-    tx[2] = n
-    tx[15] = at
-    return 0
+def go(rx: ptr32, tx: ptr32, a: ptr32):
+    rx[4] = a[0]
+    rx[1] = a[1]
+    rx[7] = a[2]
+    tx[4] = a[3]
+    tx[2] = a[2]
+    tx[15] = a[4]
 """
-_names = {}
-exec(_CODE, _names)
+
+
+def _compiled():
+    names = {}
+    try:
+        exec(_CODE, names)
+    except Exception:  # no code emitter
+        exec(_CODE[_CODE.find("def") :], names)
+    return names["go"]
+
+
+_go = _compiled()
 
 
 class Engine:
     def __init__(self, bus, port):
         number = int(str(port)[4])
-        self.go = _names["go"]
         self._bus = bus
         self._port = port
         self._tx_dma, self._rx_dma = tx, rx = channels(2)
+        self._tx = tx.registers
         self._rx = rx.registers
         self._sink = bytearray(1)  # what is read and not wanted
+        self._sink_at = addressof(self._sink)
         request = (24 if _RP2350 else 16) + 2 * number
-        text = str(port)
-        baud = int(text[text.find("baudrate=") + 9 :].split(",")[0])
-        self._rest = 144000000 // baud + 50  # us
-        self.words = w = array("I", bytes(40))
-        w[1] = baud * LEAST_US // 8000000
-        w[2] = addressof(rx.registers)
-        w[3] = addressof(tx.registers)
 
         def pack(dma, request, **fields):
             return dma.pack_ctrl(size=0, chain_to=dma.channel, treq_sel=request, **fields)
 
-        w[4] = pack(rx, request + 1, inc_read=False, irq_quiet=False)
-        w[5] = pack(rx, request + 1, inc_read=False, inc_write=False, irq_quiet=False)
-        w[6] = pack(tx, request, inc_write=False)
-        w[7] = pack(tx, request, inc_write=False, inc_read=False)
-        w[8] = addressof(self._sink)
-        w[9] = addressof(_BYTE)
+        self._write = pack(tx, request, inc_write=False)
+        self._write_none = pack(tx, request, inc_write=False, inc_read=False)
+        self._read = pack(rx, request + 1, inc_read=False, irq_quiet=False)
+        self._read_none = pack(rx, request + 1, inc_read=False, inc_write=False, irq_quiet=False)
         tx.config(write=port)
         rx.config(read=port)
         base = (0x40080000 + 0x8000 * number) if _RP2350 else (0x4003C000 + 0x4000 * number)
         self._regs = uctypes.struct(base, {"r": (uctypes.ARRAY, uctypes.UINT32 | 16)}).r
+        text = str(port)
+        baud = int(text[text.find("baudrate=") + 9 :].split(",")[0])
+        self._rest = 144000000 // baud + 50  # us
+        self._least = baud * LEAST_US // 8000000
         rx.irq(self._ended, hard=True)
 
-    def call(self, op):
-        call(op, self._port)
+    def prepare(self, op):
+        # The values for _go().
+        a = op.commands
+        if not a:
+            op.commands = a = array("I", bytes(20))
+        data = op.data
+        into = op.into
+        if into is None:
+            a[0] = self._read_none
+            a[1] = self._sink_at
+        else:
+            a[0] = self._read
+            a[1] = addressof(into)
+        if data is None:
+            a[3] = self._write_none
+            a[4] = addressof(_BYTE) + op.fill
+        else:
+            a[3] = self._write
+            a[4] = addressof(data)
+        a[2] = op.n
+
+    def start(self, op):
+        if op.n <= self._least:
+            return call(op, self._port)
+        bus = self._bus
+        bus.op = op
+        cs = op.cs
+        if cs and not bus.held:
+            cs(0)
+        _go(self._rx, self._tx, op.commands)
+
+    def begin(self, op):
+        if not op.n:
+            return op.end()
+        bus = self._bus
+        bus.op = op
+        cs = op.cs
+        if cs and not bus.held:
+            cs(0)
+        _go(self._rx, self._tx, op.commands)
 
     def _ended(self, _):
         # The interrupt of the receiving channel: the last bit is over. An abort may raise it, too.
         calm()
         bus = self._bus
         op = bus.op
-        if op is not None and op.step == 1 and not self._rx[_COUNT]:
+        if op and op.step == 1 and not self._rx[_COUNT]:
             cs = op.cs
-            if cs and bus.held is None:
+            if cs and not bus.held:
                 cs(1)
             bus.ended(op)
 

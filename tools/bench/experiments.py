@@ -220,36 +220,6 @@ EXPERIMENTS = {
             {"what": "write"},
         ),
         Experiment(
-            "transfers",
-            (Figure("Call of SPI to the first clock", _US, "us", **_of_stock(10, 4)),),
-            {"what": "spi start"},
-        ),
-        Experiment(
-            "transfers",
-            (Figure("Call of I2C to the first clock", _US, "us", **_of_stock(28, 4)),),
-            {"what": "i2c start"},
-        ),
-        Experiment(
-            "edges",
-            (
-                Figure("Edges at 2 kHz for 10 s, ten tasks of 1 ms: lost", "", "lost", required=0),
-                Figure("— latest stamp", _US, "late", worst, required=30, aim=15),
-            ),
-            {"what": "edges", "seconds": 10},
-        ),
-        Experiment(
-            "edges",
-            (
-                Figure(
-                    "Encoder at 5 kHz for 10 s, ten tasks of 1 ms: wrong by",
-                    "",
-                    "wrong",
-                    required=0,
-                ),
-            ),
-            {"what": "encoder", "seconds": 10},
-        ),
-        Experiment(
             "latency",
             (
                 Figure("100 ms stream timer, ten busy tasks", _MS, "ms"),

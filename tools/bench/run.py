@@ -35,8 +35,6 @@ def run(target, script, package, **args) -> dict:
     values = json.loads(result.out)
     if getattr(result, "events", None):
         values["us"] = _answers(result.events)
-        edges = [us for us, what, _ in result.events if what.startswith("in")]
-        values["late"] = [us - edges[i] for i, us in values.pop("stamps", ())]
     return values
 
 
@@ -60,12 +58,10 @@ def run_pair(target, script, package, sender=None, **args) -> dict:
 
 
 def _answers(events):
-    # The us from each edge of the driven pin to the next edge of the watched one; or from one of
-    # that to the first clock of the next transfer.
+    # The us from each edge of the driven pin to the next edge of the watched one.
     rising = [(us, what[:2]) for us, what, value in events if value]
     pairs = zip(rising, rising[1:], strict=False)
-    wanted = ("in", "pi"), ("pi", "cl")
-    return [out - at for (at, first), (out, then) in pairs if (first, then) in wanted]
+    return [out - at for (at, first), (out, then) in pairs if first == "in" and then == "pi"]
 
 
 def micropython_version(target) -> str:

@@ -54,8 +54,7 @@ const spiBus = (mcu, spi, name, event) => {
     if (spi.control1 & 1) answer = word; // LBM: "output ... connected to input" [4.4.4]
     sent.schedule((spi.dataBits * 1e9) / spi.clockFrequency);
   };
-  // Answers with the complement of the word before, 0xff first. It tells of the first clock after each
-  // select as "clock-spi0", 1. With each rise of its chip-select
+  // Answers with the complement of the word before, 0xff first. With each rise of its chip-select
   // line it tells of [data, levels of its D/C line, ns from select to the first clock, ns from the
   // last clock to the end; less than 0 if the last word was cut].
   return ({ cs, dc }) => {
@@ -63,10 +62,7 @@ const spiBus = (mcu, spi, name, event) => {
     const select = mcu.gpio[cs];
     let data = [], levels = '', last = 0, since = null, first = 0, over = 0;
     const exchange = (word) => {
-      if (!data.length) {
-        first = clock.nanos;
-        event(`clock-${name}`, 1);
-      }
+      if (!data.length) first = clock.nanos;
       data.push(word);
       if (dc !== undefined) levels += low(mcu.gpio[dc]) ? 0 : 1;
       over = clock.nanos + (spi.dataBits * 1e9) / spi.clockFrequency;
@@ -137,7 +133,6 @@ const i2cBus = (mcu, i2c, n, event) => {
 
   i2c.onStart = (restart) => {
     if (restart) told('restart');
-    else event(`clock-${name}`, 1);
     later(1, () => i2c.completeStart());
   };
   i2c.onConnect = (address, mode) => later(9, () => {

@@ -30,9 +30,7 @@ def i2c(number):
 
 def measure(package, what, ms=200):
     # what: "spi" or "i2c": how long the worse of two buses stands still, in %, beside ten tasks of
-    # 1 ms; with "2" behind that two tasks use each bus;
-    # "write": what a write costs others; "spi start", "i2c start": the emulator records the time
-    # from the call to the first clock, or the START
+    # 1 ms; with "2" behind that two tasks use each bus; "write": what a write costs others
     aio = __import__(package)
     ours = package == "asyncio_alt"
     if ours:
@@ -117,49 +115,5 @@ def measure(package, what, ms=200):
         stop = True
         return {"waits": (longest - alone) / 1000, "processor": 100 - 100 * rates[1] / rates[0]}
 
-    async def start():
-        mark = Pin(15, Pin.OUT, value=0)
-        cs = Pin(17, Pin.OUT, value=1)
-        print('#EMU {"watch": 15}')
-        if what[0] == "s":
-            print('#EMU {"spi": 0, "cs": 17}')
-            bus = spi(0)
-            bus = SPI(bus, cs) if ours else bus
-        else:
-            print('#EMU {"i2c": 0, "address": 80}')
-            bus = I2C(i2c(0)) if ours else i2c(0)
-        block = DATA[:32]
-
-        def stock_spi():
-            mark(1)
-            cs(0)
-            bus.write(block)
-            cs(1)
-
-        def stock_i2c():
-            mark(1)
-            bus.writeto(80, block)
-
-        async def our_spi():
-            mark(1)
-            await bus.write(block)
-
-        async def our_i2c():
-            mark(1)
-            await bus.writeto(80, block)
-
-        for _ in range(20):
-            await aio.sleep_ms(2)
-            if not ours:
-                stock_spi() if what[0] == "s" else stock_i2c()
-            elif what[0] == "s":
-                await our_spi()
-            else:
-                await our_i2c()
-            mark(0)
-        return {}
-
     turns = longest = 0
-    if what[-5:] == "start":
-        return aio.run(start())
     return aio.run(cost() if what == "write" else busy())
