@@ -14,12 +14,10 @@ _HALF = const(0x20000000)
 _HEAD = const(8)  # of the ring; see trace.py
 _LAPS = const(2)
 _SIZE = const(3)
-_LIMIT = const(5)
 _PRIORITY = const(1)
 _HANDED_ON = const(2)
 _NEAR = const(100)  # us
 _MS = const(1000)
-_SLICE = const(4)  # lines
 _new = object()
 
 
@@ -168,45 +166,19 @@ def stats():
     return {"us": end, "sleep": sleep, "tasks": tasks}
 
 
-def _lines():
+def dump():
+    """Prints the ring, for `python3 -m tools trace`, which makes a picture of it."""
     ids = {}
-    yield "begin %d" % lost()
+    print("#TRACE begin", lost())
     for what, begin, length, task, why, late in records():
         if task is None:
-            yield "%s %d %d" % (what, begin, length)
+            print("#TRACE", what, begin, length)
             continue
         if task not in ids:
             ids[task] = len(ids) + 1
-            yield "task %d %r" % (ids[task], name(task))  # which may be anything
-        why = str(why).replace(" ", "-")
+            print("#TRACE task", ids[task], repr(name(task)))  # which may be anything
         if what == "run":
-            yield "run %d %d %d %s %d" % (begin, length, ids[task], why, late)
+            print("#TRACE run", begin, length, ids[task], str(why).replace(" ", "-"), late)
         else:
-            yield "wake %d %d %s" % (begin, ids[task], why)
-    yield "end"
-
-
-def dump():
-    """Prints the ring, for `python3 -m tools trace`, which makes a picture of it."""
-    for line in _lines():
-        print("#TRACE", line)
-
-
-async def tell(put):
-    """Calls put(line) with each line that dump() prints, and empties the ring. It lets other tasks
-    run in between, and records nothing meanwhile. Does nothing unless it records."""
-    p = trace._ring
-    if not trace._recording():
-        return
-    limit = p[_LIMIT]
-    trace.stop()
-    try:
-        n = 0
-        for line in _lines():
-            put(line)
-            n += 1
-            if n % _SLICE == 0:
-                await core.sleep_ms(0)
-    finally:
-        trace.start(p[_SIZE] // 2)
-        p[_LIMIT] = limit
+            print("#TRACE wake", begin, ids[task], why.replace(" ", "-"))
+    print("#TRACE end")

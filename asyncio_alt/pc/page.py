@@ -4,10 +4,8 @@ WHERE is mqtt://[USER:PASSWORD@]HOST[:PORT], an MQTT broker; HOST:PORT, a board 
 listens there; or a serial port such as /dev/ttyACM0, a board with a Link that has
 Serial(uart, calls=False). There may be several.
 
-The page has each topic in a tree, with its last value, age, rate and a plot of numbers. Of a board
-whose program runs pubsub.monitor() it also has what subscriptions and links have queued and
-dropped, and when each task ran; tasks that were late are marked. It needs no other file and no
-other host. It is served to this PC alone, unless --host says otherwise; then
+The page has each topic in a tree, with its last value, age, rate and a plot of numbers. It needs
+no other file and no other host. It is served to this PC alone, unless --host says otherwise; then
 the address that is printed has a token in it, without which nothing is shown.
 
 When a connection is lost the page says so, and goes on when it is back.
@@ -31,7 +29,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Response
 
-from asyncio_alt.pc import Problem, arguments, topics, trace
+from asyncio_alt.pc import Problem, arguments, topics
 from asyncio_alt.pc.screen import console, escaped
 from asyncio_alt.pubsub import Broker
 
@@ -41,9 +39,6 @@ _CLOSED = 0.5  # seconds that pages may take to close their connections
 _TICK = 0.25  # seconds between two messages to a page
 _TOPICS = 10000  # of one WHERE, at most
 _SHOWN = 200  # characters
-_MONITORED = "$board/#"  # what pubsub.monitor() of a board publishes
-_LINES = 2000  # of a report of that, at most
-_SINKS = 200  # are shown, at most
 _YEAR = 365 * arguments.DAY
 # What a message of a page may raise.
 _INVALID = ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError
@@ -72,13 +67,6 @@ def add_arguments(parser):
         help="0 for any that is free (default: 8080)",
     )
     parser.add_argument(
-        "--late",
-        type=arguments.count(1, 500000),
-        default=20,
-        metavar="MS",
-        help="mark a task that was ready for longer before it ran (default: 20)",
-    )
-    parser.add_argument(
         "--seconds", type=arguments.real(0, _YEAR), metavar="N", help="end after N seconds"
     )
 
@@ -93,7 +81,7 @@ def main(args):
 
 async def _run(args):
     token = "" if args.host in _LOCAL else secrets.token_urlsafe(16)
-    server = _Server([_Source(where) for where in args.where], token, args.late)
+    server = _Server([_Source(where) for where in args.where], token)
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(_cancelled_by_ctrl_c())
         asyncio.get_running_loop().set_exception_handler(server.report)
@@ -153,19 +141,15 @@ class _Source:
         self.rows = {}  # topic: [number of the last change, count, payload, its time]
         self.changes = 0
         self.rating = 0.0  # of the last message that was published here
-        self.board = _Board()
         self._broker = Broker()
 
     @contextlib.asynccontextmanager
     async def joined(self, args):
         filters = args.filter or ["#"]
         # What is published here goes there; what comes from there is not sent back.
-        receive = filters if self.where.mqtt else [*filters, _MONITORED]
-        self._link = topics.link(args, self.where, self._broker, ["#"], receive)
+        self._link = topics.link(args, self.where, self._broker, ["#"], filters)
         for each in filters:
             self._broker.subscribe_call(each, self._message)
-        if receive is not filters:
-            self._broker.subscribe_call(_MONITORED, self._report)
         self._own = None
         async with self._link:
             yield self
@@ -191,21 +175,6 @@ class _Source:
         row[2] = payload
         row[3] = time.monotonic()
 
-    def _report(self, topic, payload):
-        if topic != self._own:
-            self.board.take(topic, payload)
-
-    def _queue(self):
-        # Of this end, in the form of _Board.sinks.
-        if self.where.mqtt:
-            out = self._link.out
-            queued, most = out.queued, out.maxlen
-        else:
-            out = self._link
-            queued, most = len(out.window.frames), out.window.most
-        rating = 1 if out.full() else round(self.rating, 2)
-        return ["this PC", "#", "", queued, most, out.delivered, out.dropped, rating]
-
     def state(self):
         link = self._link
         counts = {
@@ -221,8 +190,6 @@ class _Source:
             "why": "" if link.connected else topics.why(link).removeprefix(": "),
             "rating": round(self.rating, 2),
             "counts": counts,
-            "sinks": [self._queue(), *self.board.sinks],
-            "silent": self.board.silent(),
         }
 
     def since(self, change):
@@ -233,65 +200,6 @@ class _Source:
             for topic, row in self.rows.items()
             if row[0] > change
         ]
-
-
-class _Board:
-    """The last reports of pubsub.monitor() of a board, which may send anything."""
-
-    def __init__(self):
-        self.sinks = []  # [name, filter, policy, queued, most, delivered, dropped, rating]
-        self.events = []  # of the loop, as trace.Event
-        self.lost = 0  # events before these that were not kept
-        self.traces = 0  # how many reports had events
-        self._at = None  # when the last report came
-        self._parts = {}  # topic: the number of the report that comes now, and its lines
-
-    def silent(self):
-        """Return the s since the last report; None if there was none."""
-        return None if self._at is None else round(time.monotonic() - self._at, 1)
-
-    def take(self, topic, payload):
-        name = topic.removeprefix("$board/")
-        if name not in ("sinks", "trace") or not isinstance(payload, bytes):
-            return
-        number, *lines = payload.decode(errors="replace").split("\n")
-        last, kept = self._parts.get(name, (None, []))
-        if last != number:
-            kept = []
-        self._parts[name] = number, kept
-        kept += lines[: _LINES - len(kept)]
-        if lines[-1:] == ["end"]:
-            del self._parts[name]
-            self._at = time.monotonic()
-            if name == "sinks":
-                self.sinks = [row for line in kept[:_SINKS] if (row := _sink(line))]
-            else:
-                self.events, self.lost = trace.parsed("\n".join(f"#TRACE {line}" for line in kept))
-                self.traces += 1
-
-    def timeline(self, seen):
-        """Return what the page draws; None if it is that of the number seen."""
-        if self.traces == seen:
-            return None
-        rows = [
-            [e.what, e.begin, e.length, e.task, e.name, e.why, e.late]
-            for e in self.events
-            if e.what in ("run", "sleep")
-        ]
-        return {"lost": self.lost, "events": rows}
-
-
-def _sink(line):
-    # Return the row in a line of a report, None if it is invalid.
-    try:
-        row = json.loads(line)
-        texts, numbers = row[:3], row[3:]
-        if all(isinstance(text, str) for text in texts) and len(numbers) == 5:
-            if all(type(n) in (int, float) and 0 <= n < 2**53 for n in numbers):
-                return [escaped(text, trace.NAME) for text in texts] + numbers
-    except _INVALID:
-        pass
-    return None
 
 
 def _number(payload):
@@ -308,11 +216,10 @@ def _number(payload):
 
 
 class _Server:
-    def __init__(self, sources, token, late):
+    def __init__(self, sources, token):
         self.sources = sources
         self.failed = asyncio.get_running_loop().create_future()  # by a fault of this program
         self._token = token
-        self._late = late
         self._said = ""
 
     def report(self, loop, context):
@@ -367,16 +274,10 @@ class _Server:
 
     async def _tell(self, socket):
         seen = [0] * len(self.sources)
-        drawn = [0] * len(self.sources)
-        await socket.send(json.dumps({"late": self._late}))
         while True:
             rows = [source.since(n) for source, n in zip(self.sources, seen, strict=True)]
             seen = [source.changes for source in self.sources]
             states = [source.state() for source in self.sources]
-            boards = [source.board for source in self.sources]
-            for state, board, n in zip(states, boards, drawn, strict=True):
-                state["timeline"] = board.timeline(n)
-            drawn = [board.traces for board in boards]
             # A page that reads slowly gets fewer messages, each with the last values.
             await socket.send(json.dumps({"sources": states, "rows": rows, "report": self._said}))
             await asyncio.sleep(_TICK)

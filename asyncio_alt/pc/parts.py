@@ -7,7 +7,6 @@ PACKAGE = Path(__file__).resolve().parents[1]
 NEEDS = {  # parts that a part needs
     "hub": ("link",),
     "link": ("protocol", "pubsub"),
-    "monitor": ("pubsub",),
     "mqtt": ("pubsub",),
 }
 

@@ -6,7 +6,6 @@ broker Broker matches
 subscription Closed Subscription
 publisher Publisher
 pool Pool
-monitoring monitor
 link.frame FramedProtocol
 mqtt mqtt
 link.carrier Listen Serial Tcp

@@ -7,7 +7,6 @@ from .link.carrier import Tcp as Tcp
 from .link.frame import FramedProtocol as FramedProtocol
 from .link.hub import Hub as Hub
 from .link.link import Link as Link
-from .monitoring import monitor as monitor
 from .pool import Pool as Pool
 from .publisher import Publisher as Publisher
 from .subscription import Closed as Closed
