@@ -11,7 +11,7 @@ _promote_to_task, which are stock's. Who writes the variables and replaces the f
     _task_queue         core                           many
     ahead               ioqueue                        core ioqueue pubsub trace trace_read
     answer              trace                          core ioqueue trace
-    asleep              core ioqueue                   core event group pubsub timer
+    asleep              core ioqueue                   core event pubsub timer
     claimed             claim core                     core loop
     cur_task            core ioqueue irq polled timer  many
     drop                ioqueue                        core
@@ -64,7 +64,7 @@ ender = None  # set by new_event_loop(): when this task ends, the loop ends, as 
 _left = False  # run() has begun, and all that it has made has not been forgotten yet
 asleep = False  # it is in a poll that blocks, or is about to be
 claimed = False  # no other asyncio has tasks in this program
-# Every task that has not ended, and its name or its TaskGroup, which is called when it ends. No
+# Every task that has not ended, and its name or a group._Child, which is called when it ends. No
 # set: one that finds no memory to grow crashes MicroPython.
 tasks = {}
 streams = {}  # the streams that ioqueue.IOQueue waits for

@@ -8,7 +8,7 @@ from micropython import const
 
 from . import core
 from .address import pair, resolve
-from .ioqueue import marks, octets, opened
+from .ioqueue import octets, opened
 from .loop import Loop
 
 _POLLIN = const(1)
@@ -19,7 +19,6 @@ _POLLNVAL = const(32)
 _MOST = 65536 if sys.platform in ("linux", "darwin") else 1500
 _HEAD = const(8)  # counted for each datagram in the buffer, as in CPython
 _HIGH = const(4096)  # the high-water mark, at first
-_ERRORS = const(100)  # if more than these come at a stretch, they would come for ever
 _ROOM = const(65536)  # with more than this above it in the buffer a datagram is refused
 _REUSEPORT = {"linux": 15, "darwin": 512}  # MicroPython has no name for it
 
@@ -30,7 +29,6 @@ _LOSING = const(2)  # call connection_lost
 _LOST = const(3)  # nothing
 
 _byte = bytearray(1)
-_WHAT = "create_datagram_endpoint: "
 
 
 class DatagramProtocol:
@@ -49,10 +47,9 @@ class DatagramProtocol:
         addr: (host, port) of the sender."""
 
     def error_received(self, exc):
-        """Called when a datagram was not sent or not received; the transport goes on, until more
-        than 100 errors come with nothing sent or received in between. exc: OSError, such as
-        ECONNREFUSED or EMSGSIZE; MemoryError if one came for which the heap had no room, and was
-        dropped."""
+        """Called when a datagram was not sent or not received; the transport goes on. exc:
+        OSError, such as ECONNREFUSED or EMSGSIZE; MemoryError if one came for which the heap had
+        no room, and was dropped."""
 
     def pause_writing(self):
         """Called when more than the high-water mark is buffered: send no more for now."""
@@ -79,7 +76,6 @@ class DatagramTransport:
         self._low = _HIGH // 4
         self._full = False  # pause_writing() has been called, resume_writing() not since
         self._warned = False
-        self._errors = 0  # how many came since anything else did
         self._polled = 0  # the events that the socket is polled for
         # The last sender and the last receiver, as the socket has them and as a tuple.
         self._from = self._sender = self._host = self._receiver = None
@@ -113,16 +109,11 @@ class DatagramTransport:
             if er.errno == EBADF or ev & _POLLNVAL:
                 self._fail(er)  # somebody has closed the socket
             elif er.errno != EAGAIN:
-                self._errors += 1
-                if self._errors > _ERRORS:
-                    self._fail(er)
-                else:
-                    self._p.error_received(er)
+                self._p.error_received(er)
             return
         except MemoryError as er:
             self._s.readinto(_byte)  # drops it, which would come again at once, for ever
             return self._p.error_received(er)
-        self._errors = 0
         if addr != self._from:
             self._sender = pair(addr)
             self._from = addr
@@ -159,7 +150,6 @@ class DatagramTransport:
                 self._warned = True
                 print("sendto on a closing transport is dropped", file=sys.stderr)
             return
-        self._errors = 0
         if not self._out:
             er = self._send(data, to)
             if not er or er.errno != EAGAIN:
@@ -190,7 +180,14 @@ class DatagramTransport:
     def set_write_buffer_limits(self, high=None, low=None):
         """Sets the water marks in bytes (int). high: by default 4 times low, or 4096. low: by
         default a quarter of high. ValueError unless high >= low >= 0."""
-        self._high, self._low = marks(high, low)
+        if high is None:
+            high = _HIGH if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError("set_write_buffer_limits: not high >= low >= 0")
+        self._high = high
+        self._low = low
         self._mark()
 
     def get_write_buffer_size(self):
@@ -315,36 +312,28 @@ async def create_datagram_endpoint(
 ):
     """Opens a UDP socket; returns (transport, protocol). protocol_factory: called without
     arguments, returns the protocol. local_addr: (host, port) to receive at. remote_addr: (host,
-    port) to send to and receive from; with allow_broadcast it receives from all. sock: a socket of
-    UDP to use in place of all these. OSError if an address cannot be used, ValueError for
-    arguments that do not go together."""
+    port) to send to and receive from; with allow_broadcast it receives from all. sock: a socket
+    to use in place of all these. OSError if an address cannot be used, ValueError for arguments
+    that do not go together."""
     if not callable(protocol_factory):
-        raise TypeError(_WHAT + "protocol_factory must be callable")
+        raise TypeError("create_datagram_endpoint: protocol_factory must be callable")
     if sock:
         if local_addr or remote_addr or family or reuse_port or allow_broadcast:
-            raise ValueError(_WHAT + "other arguments beside sock")
+            raise ValueError("create_datagram_endpoint: other arguments beside sock")
         if not hasattr(sock, "recvfrom"):
-            raise TypeError(_WHAT + "sock must be a socket")
-        if sys.platform in _REUSEPORT:
-            # MicroPython does not tell the kind of a socket, but only one of TCP takes this.
-            try:
-                sock.setsockopt(6, 1, 1)  # IPPROTO_TCP, TCP_NODELAY
-            except OSError:
-                pass
-            else:
-                raise ValueError(_WHAT + "sock must be a socket of UDP")
+            raise TypeError("create_datagram_endpoint: sock must be a socket")
         sock.setblocking(False)
         protocol = protocol_factory()
         return DatagramTransport(protocol, sock, {"socket": sock}, None, False), protocol
     local = remote = None
     if local_addr:
-        family, local = resolve(local_addr, _WHAT + "local_addr", family)
+        family, local = resolve(local_addr, "create_datagram_endpoint: local_addr", family)
     if remote_addr:
-        family, remote = resolve(remote_addr, _WHAT + "remote_addr", family)
+        family, remote = resolve(remote_addr, "create_datagram_endpoint: remote_addr", family)
     if not family:
-        raise ValueError(_WHAT + "local_addr, remote_addr or family is needed")
+        raise ValueError("create_datagram_endpoint: local_addr, remote_addr or family is needed")
     if reuse_port and sys.platform not in _REUSEPORT:
-        raise ValueError(_WHAT + "this port has no reuse_port")
+        raise ValueError("create_datagram_endpoint: this port has no reuse_port")
     s = socket.socket(family, socket.SOCK_DGRAM)
     try:
         s.setblocking(False)

@@ -46,18 +46,17 @@ class _Waker:
 
 
 def wait_for(aw, timeout, sleep=core.sleep):  # async
-    """Runs aw (a coroutine, Task or Future) and returns its result or raises its exception. After
-    timeout seconds (None: no limit; 0 or less: at once, and a coroutine does not start) aw is
-    cancelled, and TimeoutError is raised when it has ended; but a result other than None that it
-    returns all the same is returned, and another exception than the cancellation raised.
-    Cancelling wait_for cancels aw; when aw has just ended that drops its result: give a Task to
-    keep it."""
+    """Runs aw (a coroutine or Task) and returns its result or raises its exception. After timeout
+    seconds (None: no limit; 0 or less: at once, and a coroutine does not start) aw is cancelled,
+    and TimeoutError is raised when it has ended; but a result other than None that it returns all
+    the same is returned, and another exception than the cancellation raised. Cancelling wait_for
+    cancels aw; when aw has just ended that drops its result: give a Task to keep it."""
     if timeout is not None:
         sgen = sleep(timeout)
         key = sgen.state
         sgen.state = None
     me = core.cur_task or core.current_task()
-    if not (isinstance(aw, core.Task) or hasattr(aw, "set_result")):
+    if not isinstance(aw, core.Task):
         aw = core.create_task(aw)
         core._task_queue.remove(aw)
         core.push(aw, core.heir(me))
@@ -79,11 +78,10 @@ def wait_for(aw, timeout, sleep=core.sleep):  # async
         late = bool(aw.state)
         if late:
             aw.cancel()
-            if aw.state:  # no Future
-                wait.queue = aw.state
-                aw.state.push(me)
-                me.data = wait
-                yield
+            wait.queue = aw.state
+            aw.state.push(me)
+            me.data = wait
+            yield
     except core.CancelledError:
         wait.cancel()
         raise
@@ -106,16 +104,12 @@ def wait_for_ms(aw, timeout):
     return wait_for(aw, timeout, core.sleep_ms)
 
 
-def _of(future):  # async
-    return (yield from future)
-
-
 def gather(*aws, return_exceptions=False):  # async
-    """Runs the awaitables aws (coroutines, Tasks or Futures) side by side and returns the list of
-    their results. An exception of one is raised at once, and the others go on; with
-    return_exceptions it stands in the list. Cancelling it cancels those that run, and is raised
-    when they have ended (without return_exceptions: when the first has). RuntimeError if another
-    task waits for one of them."""
+    """Runs the awaitables aws (coroutines or Tasks) side by side and returns the list of their
+    results. An exception of one is raised at once, and the others go on; with return_exceptions
+    it stands in the list. Cancelling it cancels those that run, and is raised when they have
+    ended (without return_exceptions: when the first has). RuntimeError if another task waits for
+    one of them."""
     me = core.cur_task or core.current_task()
     wait = _Wait(())
 
@@ -134,7 +128,7 @@ def gather(*aws, return_exceptions=False):  # async
     for aw in aws:
         k = id(aw)
         if k not in made:
-            made[k] = core._promote_to_task(_of(aw) if hasattr(aw, "set_result") else aw)
+            made[k] = core._promote_to_task(aw)
         tasks.append(made[k])
     wait.aws = tasks
     cancelled = None

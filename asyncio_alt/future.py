@@ -83,8 +83,7 @@ class Future:
         InvalidStateError if it is done."""
         if isinstance(exception, type):
             exception = exception()
-        wrong = not isinstance(exception, BaseException) or isinstance(exception, StopIteration)
-        if wrong and self.state:
+        if not isinstance(exception, BaseException) or isinstance(exception, StopIteration):
             raise TypeError("set_exception: exception must be one, and no StopIteration")
         self._end(exception)
 
@@ -107,14 +106,10 @@ class Future:
 
     def add_done_callback(self, fn):
         """Has the loop call fn(future) when it is done."""
-        entry = WhenDone(self, fn), fn
-        if self.state:
-            self._callbacks.append(entry)
+        self._callbacks.append((WhenDone(self, fn), fn))
 
     def remove_done_callback(self, fn):
-        """Undoes all add_done_callback(fn); returns how many (int) those were: 0 if it is done."""
-        if not self.state:
-            return 0
+        """Undoes all add_done_callback(fn); returns how many (int) those were."""
         found = [entry for entry in self._callbacks if entry[1] == fn]
         for entry in found:
             entry[0].stop()
@@ -146,8 +141,7 @@ def ensure_future(aw):
     if isfuture(aw):
         return aw
     if not iscoroutine(aw):
-        # One of sleep() is the same object each time.
-        if aw is core.sleep_ms(0) or not (hasattr(aw, "__iter__") or hasattr(aw, "__await__")):
+        if not (hasattr(aw, "__iter__") or hasattr(aw, "__await__")):
             raise TypeError("an awaitable is required, not %r" % aw)
         aw = _await(aw)
     return core.create_task(aw)

@@ -110,115 +110,105 @@ class _Parked:
         pass
 
 
-class TaskGroup(Alarm):
+class _Child:
+    # Called with a task of the group where that ends. It is in core.tasks, and has the name.
+
+    def __init__(self, group, name):
+        self.group = group
+        self.name = name
+        # Here, so that the end of a task needs no memory.
+        self.task = self.er = self.next = None
+
+    def __call__(self, t, er):
+        # Nothing follows from the end of one that has not failed, but of the last.
+        group = self.group
+        tasks = group._tasks
+        if len(tasks) > 1 and isinstance(er, _ENDS):
+            del tasks[t]
+        else:
+            self.task = t
+            self.er = er
+            group._alarm.add(self)
+
+
+class _Over(Alarm):
+    # Calls _over() for the tasks that have ended: a turn later, as in CPython.
+    def __init__(self, group):
+        super().__init__()
+        self._group = group
+        self._first = self._last = None  # a chain of _Child
+
+    def add(self, child):
+        if self._first:
+            self._last.next = child
+        else:
+            self._first = child
+            self._set(core.heir(child.task))
+        self._last = child
+
+    def _ring(self):
+        while self._first:
+            child = self._first
+            self._first = child.next
+            self._group._over(child.task, child.er, core.heir(self._task))
+
+
+class TaskGroup:
     """Tasks that end together. `async with` waits for all tasks of create_task(). If one of them
     or the body raises, the others are cancelled; when they have ended, an ExceptionGroup of all
     that they have raised is raised. If the task in `async with` is cancelled, they are too."""
 
-    # In core.tasks each of its tasks has the group, which is called with it where it ends.
-
-    _parent = None
-    _requested = False  # the parent is cancelled because a task has failed
-    _errors = None  # None or a list
-
     def __init__(self):
-        super().__init__()
-        self._tasks = {}  # those that have not ended: None; or have, until _ring(): the exception
-        # The tasks that have ended since _ring(), and room for the others: the end of a task needs
-        # no memory.
-        self._ended = []
-        self._count = 0
-        self._exiting = self._aborting = False
-        self.names = None  # None, or a task to its name
+        self._parent = None
+        self._exiting = False
+        self._aborting = False
+        self._requested = False  # the parent is cancelled because a task has failed
+        self._tasks = {}
+        self._errors = []
+        self._alarm = _Over(self)
 
     async def __aenter__(self):
         if self._parent:
             raise RuntimeError("TaskGroup: entered twice")
-        self._parent = core.cur_task or core.current_task()
+        self._parent = core.current_task()
         return self
 
     def create_task(self, coro, *, name=None):
         """Makes a Task of the group that runs the coroutine coro; returns the Task. RuntimeError
         if the group was not entered, has ended, or is cancelling its tasks. name: as for
         set_name()."""
-        tasks = self._tasks
-        if self._parent and not self._aborting and (tasks or not self._exiting):
-            if not hasattr(coro, "send"):
-                raise TypeError("coroutine expected")
-            t = core.Task(coro, core.__dict__)
+        if self._parent and not self._aborting and (self._tasks or not self._exiting):
+            t = core.create_task(coro)
             try:
-                if len(self._ended) <= len(tasks):
-                    self._ended.append(None)
-                if name:
-                    self.name(t, name)
-                tasks[t] = None
-                core.tasks[t] = self
-            except BaseException:  # MemoryError
-                tasks.pop(t, None)
+                core.tasks[t] = _Child(self, name and str(name))
+                self._tasks[t] = None
+            except BaseException:  # MemoryError: nobody would tell of its end
+                core.tasks[t] = None
+                t.cancel()
                 raise
-            core._task_queue.push(t)
-            if core.asleep:
-                core.ring(b"\0")
             return t
         if not self._parent:
             why = "not entered"
-        elif self._exiting and not tasks:
+        elif self._exiting and not self._tasks:
             why = "over"
         else:
             why = "cancelling its tasks"
-        if hasattr(coro, "close"):
-            coro.close()
+        coro.close()
         raise RuntimeError("TaskGroup: " + why)
-
-    def name(self, task, name):
-        """The work of set_name() for a task of the group."""
-        if not self.names:
-            self.names = {}
-        self.names[task] = str(name)
-
-    def __call__(self, t, er):
-        tasks = self._tasks
-        if self.names:
-            self.names.pop(t, None)
-        # Nothing follows from the end of one that has not failed, but of the last.
-        if len(tasks) > 1 and isinstance(er, _ENDS):
-            del tasks[t]
-        else:
-            tasks[t] = er
-            n = self._count
-            self._ended[n] = t
-            self._count = n + 1
-            if not n:
-                # A turn later, as in CPython.
-                self._set(core.heir(t))
-
-    def _ring(self):
-        n = 0
-        while n < self._count:
-            t = self._ended[n]
-            self._ended[n] = None
-            n += 1
-            self._over(t, self._tasks.pop(t), core.heir(self._task))
-        self._count = 0
 
     def _abort(self):
         self._aborting = True
         for t in self._tasks:
-            if t.state:
-                t.cancel()
-
-    def _failed(self, er):
-        if not self._errors:
-            self._errors = []
-        self._errors.append(er)
+            t.cancel()
 
     def _over(self, t, er, key):
+        self._tasks.pop(t, None)
         parent = self._parent
         if not self._tasks and parent.data is _Parked:
             core.push(parent, key)
         if isinstance(er, _ENDS):
             return
-        self._failed(er)
+        self._errors.append(er)
         if not parent.state:
             core.report("A task of a group whose parent has ended raised", er, t)
         elif not self._aborting and not self._requested:
@@ -226,44 +216,44 @@ class TaskGroup(Alarm):
             self._requested = True
             request(parent, self)
 
-    def __aexit__(self, exc_type, exc, tb):
-        try:
-            return self._exit(exc_type, exc)
-        except MemoryError:
-            self._exiting = True
-            self._abort()
-            raise
-
-    def _exit(self, exc_type, exc):  # async
+    async def __aexit__(self, exc_type, exc, tb):
         self._exiting = True
         cancelled = exc if isinstance(exc, core.CancelledError) else None
         outside = cancelled and not isinstance(exc, CancelledError)
         if exc_type is not None and not self._aborting:
             self._abort()
-        parent = self._parent
         while self._tasks:
             try:
-                parent.data = _Parked
-                yield
+                await _Parking(self._parent)
             except core.CancelledError as er:
                 outside = outside or not isinstance(er, CancelledError)
                 if not self._aborting:
                     cancelled = er
                     self._abort()
-        if exc or self._errors:
-            for er in [exc] + (self._errors or []):
-                if isinstance(er, (KeyboardInterrupt, SystemExit)):
-                    raise er
-        if (cancelled or self._requested) and answer(parent, cancelled, self):
+        for er in [exc] + self._errors:
+            if isinstance(er, (KeyboardInterrupt, SystemExit)):
+                raise er
+        parent = self._parent
+        if answer(parent, cancelled, self):
             cancelled = None
         if cancelled and not self._errors:
             raise cancelled
         if exc_type and not isinstance(exc, core.CancelledError):
-            self._failed(exc)
+            self._errors.append(exc)
         if self._errors:
             if outside or asked(parent):
                 # The errors take the place of the cancellation, which comes at the next await.
                 Handle(core.ticks(), repeat, (parent, outside))
             errors = self._errors
-            self._errors = None
+            self._errors = []
             raise _of("unhandled errors in a TaskGroup", errors)
+
+
+class _Parking:
+    # Awaitable that waits until _ended() has seen the last task.
+    def __init__(self, parent):
+        self._parent = parent
+
+    def __iter__(self):
+        self._parent.data = _Parked
+        yield

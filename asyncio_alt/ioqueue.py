@@ -76,36 +76,6 @@ def octets(buf, what):
     return buf
 
 
-def room(buf, what):
-    """As octets(), of a buffer that is to be written into. TypeError if it cannot be."""
-    buf = octets(buf, what)
-    try:
-        buf[:0] = b""  # before there are bytes, which would be lost
-    except TypeError:
-        raise TypeError(what + " cannot be written into")
-    return buf
-
-
-def number(n, what, least=0, most=0x3FFFFFFF):
-    """Returns n. TypeError unless it is an int, ValueError unless it is least to most. `what`
-    (str): the name for errors."""
-    if not isinstance(n, int):
-        raise TypeError(what + " must be an int")
-    if not least <= n <= most:
-        raise ValueError("%s must be %d to %d" % (what, least, most))
-    return n
-
-
-def marks(high, low):
-    """Returns the two water marks of set_write_buffer_limits(high, low)."""
-    what = "set_write_buffer_limits: "
-    if low is None:
-        high = number(4096 if high is None else high, what + "high")
-        return high, high // 4
-    number(low, what + "low")
-    return number(4 * low if high is None else high, what + "high", low), low
-
-
 def roundrobin(on=None):
     """Sets and returns the mode (bool). True: a task woken by I/O takes its turn behind the
     ready tasks, as in stock asyncio. False: it runs next, ahead of all that became ready within
@@ -157,10 +127,7 @@ class IOQueue:
     """The streams that are waited for. The loop has one; programs need it to wait in a way that no
     stream class offers."""
 
-    # For modules that load this one with their first wait.
-    number = staticmethod(number)
-    octets = staticmethod(octets)
-    room = staticmethod(room)
+    octets = staticmethod(octets)  # for modules that load this one with their first wait
     opened = opened
 
     def __init__(self):

@@ -2,9 +2,10 @@
 
 from . import core
 
-# `async with` awaits this where there is nothing to wait for. A coroutine would take memory, so
-# that with a full heap a lock would stay taken.
-done = iter(())
+# `async with` awaits this where there is nothing to wait for: a generator that has ended. A
+# coroutine would take memory, so that with a full heap a lock would stay taken.
+done = (0 for _ in ())
+list(done)
 
 
 class Lock:

@@ -336,16 +336,14 @@ def all_tasks():
 def get_name(task):
     """The name of a task: a str, or None if it has none or has ended."""
     name = core.tasks.get(task)
-    if callable(name):
-        return name.names and name.names.get(task)
-    return name
+    return name.name if callable(name) else name
 
 
 def set_name(task, name):
     """Gives a task that has not ended a name, which str() makes a str."""
     old = core.tasks.get(task)
     if callable(old):
-        old.name(task, name)
+        old.name = str(name)
     elif task in core.tasks:
         core.tasks[task] = str(name)
 

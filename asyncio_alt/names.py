@@ -357,8 +357,8 @@ async def getaddrinfo(host, port, *, family=0, type=0, proto=0, flags=0):
     """As Loop.getaddrinfo()."""
     import socket
 
-    if not isinstance(port, str):
-        core._io_queue.number(port, "getaddrinfo: port", 0, 65535)
+    if isinstance(port, int) and not 0 <= port <= 65535:
+        raise ValueError("getaddrinfo: port must be 0 to 65535")
     if flags:
         raise ValueError("getaddrinfo: flags must be 0")
     if family not in (0, socket.AF_INET, getattr(socket, "AF_INET6", 0)):

@@ -6,7 +6,7 @@ from errno import ECONNRESET, ENOBUFS
 from micropython import const
 
 from . import core
-from .ioqueue import marks, octets, opened
+from .ioqueue import octets, opened
 from .loop import Loop
 
 _POLLIN = const(1)
@@ -233,7 +233,14 @@ class Transport:
     def set_write_buffer_limits(self, high=None, low=None):
         """Sets the water marks in bytes (int). high: by default 4 times low, or 4096. low: by
         default a quarter of high. ValueError unless high >= low >= 0."""
-        self._high, self._low = marks(high, low)
+        if high is None:
+            high = _HIGH if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError("set_write_buffer_limits: not high >= low >= 0")
+        self._high = high
+        self._low = low
         self._mark()
 
     def get_write_buffer_size(self):

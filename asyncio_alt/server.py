@@ -3,10 +3,6 @@
 from . import core
 from .stream import Stream, _close, _resolve
 
-# `async with` awaits this where there is nothing to wait for: a coroutine would take memory, so
-# that with a full heap the server would stay open.
-_done = iter(())
-
 _SCARCE = (12, 23, 24, 55, 105)  # ENOMEM, ENFILE, EMFILE, ENOBUFS: no room for a connection
 
 
@@ -16,7 +12,6 @@ def listen(ai, backlog, ssl, seconds, connected):
     address; returns the connection."""
     import socket
 
-    core._io_queue.number(backlog, "backlog")
     if ssl or seconds is not None:
         from .tls import Doorman, timeout_ms
 
@@ -62,9 +57,8 @@ class Server:
     async def __aenter__(self):
         return self
 
-    def __aexit__(self, exc_type, exc, tb):
+    async def __aexit__(self, *exc):
         self.close()
-        return _done
 
     def close(self):
         """Stops accepting connections. Those that are open stay."""

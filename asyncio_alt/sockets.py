@@ -6,9 +6,9 @@ from micropython import const
 
 from . import core
 from .address import pair, resolve
-from .ioqueue import number, octets, room
+from .ioqueue import octets
 
-_MOST = const(0xFFFFFF)  # bytes that a call may ask for: a socket takes 2**40 as 0
+_MOST = const(0xFFFFFF)  # bytes that a call may ask for
 _DONE = (EALREADY, EINPROGRESS, 106, 127, 56)  # connect() raises one of these when it is: EISCONN
 
 
@@ -43,12 +43,27 @@ def _write(sock, name, *args):  # async
                 raise
 
 
+def _number(n, most, name):
+    # A socket would take 2**40 as 0, and then seem to be at its end.
+    if not isinstance(n, int):
+        raise TypeError(name + " must be an int")
+    if not 0 <= n <= most:
+        raise ValueError("%s must be 0 to %d" % (name, most))
+    return n
+
+
+def _room(buf, name):
+    buf = octets(buf, name)
+    buf[:0] = b""  # TypeError before there are bytes, which would be lost
+    return buf
+
+
 def sock_recv(sock, nbytes):  # async
-    return (yield from _read(sock, "recv", number(nbytes, "sock_recv: nbytes", 0, _MOST)))
+    return (yield from _read(sock, "recv", _number(nbytes, _MOST, "sock_recv: nbytes")))
 
 
 def sock_recv_into(sock, buf):  # async
-    buf = room(buf, "sock_recv_into: buf")
+    buf = _room(buf, "sock_recv_into: buf")
     # Not sock.readinto(), which goes on to the next datagram.
     data = yield from _read(sock, "recv", len(buf))
     buf[: len(data)] = data
@@ -56,14 +71,14 @@ def sock_recv_into(sock, buf):  # async
 
 
 def sock_recvfrom(sock, bufsize):  # async
-    bufsize = number(bufsize, "sock_recvfrom: bufsize", 0, _MOST)
+    bufsize = _number(bufsize, _MOST, "sock_recvfrom: bufsize")
     data, addr = yield from _read(sock, "recvfrom", bufsize)
     return data, pair(addr)
 
 
 def sock_recvfrom_into(sock, buf, nbytes=0):  # async
-    buf = room(buf, "sock_recvfrom_into: buf")
-    n = number(nbytes, "sock_recvfrom_into: nbytes", 0, len(buf)) or len(buf)
+    buf = _room(buf, "sock_recvfrom_into: buf")
+    n = _number(nbytes, len(buf), "sock_recvfrom_into: nbytes") or len(buf)
     data, addr = yield from _read(sock, "recvfrom", n)
     buf[: len(data)] = data
     return len(data), pair(addr)

@@ -85,7 +85,6 @@ class Stream:
         """Reads the available bytes, n at most; waits for at least one; b"" at the end. With -1:
         reads up to the end of the stream, or all available bytes of a stream without an end (with
         an any() method, as a UART has)."""
-        isinstance(n, int) or core._io_queue.number(n, "read: n")
         endless = n < 0 and hasattr(self.s, "any")
         if self.in_buf and (n > 0 or endless and not self.s.any()):
             return self._take(n)
@@ -103,8 +102,8 @@ class Stream:
     def readinto(self, buf):  # async
         """Reads the available bytes into buf, waits for at least one; returns the number of bytes,
         0 at the end."""
-        if self.in_buf or self.priority or not isinstance(buf, bytearray):
-            buf = core._io_queue.room(buf, "readinto: buf")
+        if self.in_buf or self.priority:
+            buf = core._io_queue.octets(buf, "readinto: buf")
         if self.in_buf and buf:
             r = self._take(len(buf))
             buf[: len(r)] = r
@@ -120,8 +119,8 @@ class Stream:
     def readexactly(self, n):  # async
         """Reads n bytes. EOFError if the stream ends before; the bytes that came are left for the
         next read."""
-        if not isinstance(n, int) or n < 0:
-            core._io_queue.number(n, "readexactly: n")
+        if n < 0:
+            raise ValueError("readexactly: n must not be negative")
         while True:
             left = n - len(self.in_buf)
             if left <= 0:
@@ -220,9 +219,7 @@ class Stream:
     async def awrite(self, buf, off=0, sz=-1):
         """Writes buf[off : off + sz] and drains; sz: -1 for all (for programs written for
         uasyncio, as are awritestr and aclose)."""
-        if off or sz != -1:
-            core._io_queue.number(off, "awrite: off")
-            core._io_queue.number(sz, "awrite: sz", -1)
+        if off or sz >= 0:
             buf = (
                 buf.encode() if isinstance(buf, str) else core._io_queue.octets(buf, "awrite: buf")
             )
@@ -254,10 +251,8 @@ def _resolve(host, port):
     import socket
 
     # A system would take the lowest 16 bits of another number.
-    if not isinstance(port, str):
-        core._io_queue.number(port, "port", 0, 65535)
-    if not isinstance(host, (str, bytes)):
-        raise TypeError("host must be a str")
+    if isinstance(port, int) and not 0 <= port <= 65535:
+        raise ValueError("port must be 0 to 65535")
     # With a name, this may block the loop while a name server is asked.
     return socket, socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)[0]
 

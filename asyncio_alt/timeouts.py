@@ -11,8 +11,6 @@ _ENTERED = const(1)
 _EXPIRED = const(2)
 _EXITED = const(3)
 
-_done = iter(())  # for `async with`: a coroutine would take memory, where the heap may be full
-
 
 class Timeout(Alarm):
     """A deadline, as timeout() makes it. When it has passed, the task in `async with` is
@@ -64,7 +62,7 @@ class Timeout(Alarm):
         self._begin()
         return self
 
-    def __aexit__(self, exc_type, exc, tb):
+    async def __aexit__(self, exc_type, exc, tb):
         self._stop()
         t = self._for
         self._for = None
@@ -72,7 +70,6 @@ class Timeout(Alarm):
             self._state = _EXITED
         elif answer(t, exc, self, self._before):
             raise core.TimeoutError
-        return _done
 
 
 def timeout(delay):

@@ -49,15 +49,9 @@ class Handshakes:
         if entry in self._all:
             self._all.remove(entry)
 
-    def silent(self, n=0):
-        """The entry of the oldest connection that has sent nothing, if more than n (int) have not;
-        else None."""
-        oldest = None
-        for entry in self._all:
-            if isinstance(entry[0], Silent):
-                oldest = oldest or entry
-                n -= 1
-        return oldest if n < 0 else None
+    def silent(self):
+        """The entries (list) of those that have sent nothing, the oldest first."""
+        return [entry for entry in self._all if isinstance(entry[0], Silent)]
 
     async def _look(self, ms):
         while self._all:
@@ -91,17 +85,14 @@ class Doorman:
 
     def __call__(self, s, raw, addr):
         Silent(self, s, addr)
-        oldest = self.hands.silent(self.most)
-        if oldest:
-            oldest[0]._fail(None)
+        silent = self.hands.silent()
+        if len(silent) > self.most:
+            silent[0][0]._fail(None)
 
     def close(self):
         """Closes the connections that have sent nothing."""
-        while True:
-            oldest = self.hands.silent()
-            if not oldest:
-                break
-            oldest[0]._fail(None)
+        for entry in self.hands.silent():
+            entry[0]._fail(None)
 
 
 class Silent:

@@ -31,9 +31,7 @@ def _free(name, pin):
 
 
 class _Pins:
-    # Has the interrupts of some pins, and is an async iterator for one task. Their handlers begin
-    # with a jump: a Ctrl-C that has come just before an interrupt would be raised at the next one,
-    # and would end the handler for good. It is lost. (A call of a function would take longer.)
+    # Has the interrupts of some pins, and is an async iterator for one task.
     def __init__(self, pins, handler, trigger):
         self._flag = ThreadSafeFlag()
         self._pins = pins
@@ -111,11 +109,6 @@ class _Ring(_Pins):
 
     def _edge(self, pin):
         us = ticks_us()
-        try:
-            if pin:
-                pass
-        except KeyboardInterrupt:
-            pass  # see _Pins
         level = 1 - self._level
         if self._both:
             if pin() != level:
@@ -243,12 +236,7 @@ class Encoder(_Pins):
         self._given = self.position
         _Pins.__init__(self, (pin_a, pin_b), self._edge, pin_a.IRQ_RISING | pin_a.IRQ_FALLING)
 
-    def _edge(self, pin):
-        try:
-            if pin:
-                pass
-        except KeyboardInterrupt:
-            pass  # see _Pins
+    def _edge(self, _):
         phase = self._a() * 3 ^ self._b()
         way = phase - self._phase & 3
         if way:
@@ -349,11 +337,6 @@ class Button(_Pins):
 
     def _edge(self, pin):
         now = ticks_ms()
-        try:
-            if pin:
-                pass
-        except KeyboardInterrupt:
-            pass  # see _Pins
         level = self._level
         if level != self._steady and ticks_diff(now, self._ms) >= self._debounce:
             i = self._in

@@ -26,8 +26,6 @@ if sys.implementation.name == "micropython":
 
     _once = core.once or _yield
 
-    done = iter(())  # awaitable that ends at once, and takes no memory
-
     def soon(fn):
         """Calls fn as soon as a callback of the transport may write: at once."""
         fn()
@@ -95,12 +93,6 @@ else:
         waiter.task = None
         if not future.done() and not future.get_loop().is_closed():
             future.set_result(None)
-
-    class _Done:
-        def __await__(self):
-            return iter(())
-
-    done = _Done()
 
     class Waiter:
         task = None  # the Future of the one that waits

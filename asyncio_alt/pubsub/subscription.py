@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from .compat import MOST, Waiter, done, wake
+from .compat import MOST, Waiter, wake
 
 _len = len  # found sooner than a builtin name
 
@@ -231,9 +231,8 @@ class Subscription(Waiter):
     async def __aenter__(self):
         return self
 
-    def __aexit__(self, exc_type, exc, tb):
+    async def __aexit__(self, *exc):
         self.close()
-        return done
 
 
 class Call:

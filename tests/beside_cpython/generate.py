@@ -284,7 +284,6 @@ _SINCE = {
     "barrier": (3, 11),
     "group": (3, 11),
     "timeout": (3, 11),
-    "wait_for": (3, 12),
     "async as_completed": (3, 13),
     "condition": (3, 13),
     "shutdown": (3, 13),

@@ -5,15 +5,7 @@ import asyncio
 import selectors
 
 clock = 0.0  # seconds
-program = None  # the one that runs
-
-
-def note(difference, length=None):
-    """The program has met a known difference: from here on, or from where its log had this length
-    on, it may do other things."""
-    if length is None:
-        length = len(program.log_)
-    program.known[difference] = min(length, program.known.get(difference, length))
+known = set()  # known differences that the program has met
 
 
 class _Selector(selectors.DefaultSelector):
@@ -30,11 +22,6 @@ class _Loop(asyncio.SelectorEventLoop):
         super().__init__(_Selector())
         self._clock_resolution = 1e-4
         self._timers = 0
-        self.turns = 0
-
-    def _run_once(self):
-        self.turns += 1
-        super()._run_once()
 
     def time(self):
         return clock
@@ -50,28 +37,17 @@ class Future(asyncio.Future):
     def cancel(self, msg=None):
         # The waiting tasks go on in another order.
         if len(self._callbacks or ()) > 1:
-            note("future of several tasks cancelled")
+            known.add("future of several tasks cancelled")
         return super().cancel(msg)
 
 
-_cancel_gather = asyncio.tasks._GatheringFuture.cancel
-
-
-def _cancel(future, msg=None):
-    # The task that awaits it goes on a turn or two later.
-    if not future.done():
-        note("gather cancelled")
-    return _cancel_gather(future, msg)
-
-
-asyncio.tasks._GatheringFuture.cancel = _cancel
 _release = asyncio.Lock.release
 
 
 def _release_past_cancelled(lock):
     # The next task has the lock a turn later.
     if lock._waiters and lock._waiters[0].cancelled():
-        note("lock released while the next task is cancelled")
+        known.add("lock released while the next task is cancelled")
     _release(lock)
 
 
@@ -99,17 +75,16 @@ def _noting(cls):
     plain = cls.__aexit__
 
     async def __aexit__(self, exc_type, exc, tb):
-        length = len(program.log_)
         other = exc_type is asyncio.CancelledError and exc.args != (_LATE,)
         try:
             return await plain(self, exc_type, exc, tb)
         except TimeoutError:
             if other:
-                note("cancelled again after the deadline")
+                known.add("cancelled again after the deadline")
             raise
         finally:
             if cancelling():
-                note("cancelled, then late or failed", length)
+                known.add("cancelled, then late or failed")
 
     cls.__aexit__ = __aexit__
 

@@ -50,8 +50,7 @@ class Program:
     def __init__(self):
         self.log_ = []
         self.over = False
-        self.known = {}  # known difference to the length of the log when it was met
-        self.waits = {}  # a key for each wait_for(): the length of the log before that
+        self.known = set()
         self.tasks = {}  # number of the function to its latest task
         self.started = {}  # number of the function to how many tasks it had
         self.begin = now()
@@ -66,7 +65,6 @@ class Program:
             "log": self.log,
             "moment": moment,
             "nap": nap,
-            "result": result,
             "results": results,
             "spawn": self.spawn,
             "task": self.task,
@@ -106,7 +104,7 @@ class Program:
             raise
         self.log(me, "end", value)
         if not MICROPYTHON and asyncio.current_task()._must_cancel:
-            oracle.note("cancelled while it ended")
+            self.known.add("cancelled while it ended")
         return me
 
     def task(self, k):
@@ -130,7 +128,13 @@ class Program:
 
     async def gather(self, *aws, return_exceptions=False):
         if not MICROPYTHON:
-            return await asyncio.gather(*aws, return_exceptions=return_exceptions)
+            begin = oracle.cancelling()
+            try:
+                return await asyncio.gather(*aws, return_exceptions=return_exceptions)
+            except BaseException as exc:
+                if isinstance(exc, asyncio.CancelledError) or oracle.cancelling() > begin:
+                    self.known.add("gather cancelled")
+                raise
         if not aws:
             return []
         running = [aw for aw in aws if not hasattr(aw, "done") or not aw.done()]
@@ -141,44 +145,8 @@ class Program:
                 await turn()
 
     async def wait_for(self, aw, delay):
-        limit = None if delay is None else delay * UNIT
-        is_task = hasattr(aw, "done")
-        ended = is_task and aw.done()
-        if MICROPYTHON:
-            try:
-                return await asyncio.wait_for(aw, limit)
-            except asyncio.TimeoutError:
-                if delay == 0 and not ended:
-                    await turn()
-                raise
-        length = len(self.log_)
-        cancelled = oracle.cancelling()
-        if not is_task and delay != 0:
-            aw = asyncio.create_task(aw)  # as ours does
-        # Ours goes on a turn later, unless aw ends in the next turn.
-        loop = asyncio.get_running_loop()
-        first = loop.turns + 1
-        last = []
-        if delay != 0:
-            aw.add_done_callback(lambda _: last.append(loop.turns - 1))
-        end = oracle.clock + (limit or 0)
-        key = object()
-        self.waits[key] = length
-        try:
-            return await asyncio.wait_for(aw, limit)
-        except asyncio.CancelledError:
-            cancelled = -1
-            raise
-        finally:
-            del self.waits[key]
-            if oracle.cancelling() > cancelled:
-                oracle.note("wait_for cancelled", length)
-            if last and not ended and delay is not None:
-                if is_task:
-                    # Others may await it, and which of them goes on first is not compared.
-                    oracle.note("wait_for of a task", length)
-                if last[0] != first and oracle.clock < end:
-                    await turn()
+        self.known.add("wait_for")
+        return await asyncio.wait_for(aw, None if delay is None else delay * UNIT)
 
     async def main(self, source):
         exec(source, self.names)
@@ -190,8 +158,6 @@ class Program:
                     self.log("main", "cancel", k)
                     self.tasks[k].cancel()
             await nap(END // 4)
-        for length in self.waits.values():
-            oracle.note("wait_for cancelled", length)  # it never ended
         self.log("main", "end", [[k, result(self.tasks[k])] for k in sorted(self.tasks)])
         self.over = True
 
@@ -269,10 +235,10 @@ with open(sys.argv[1]) as file:
 for source in programs:
     program = Program()
     if not MICROPYTHON:
-        oracle.program = program
+        oracle.known = program.known
     try:
         run(program.main(source))
     except Exception as exc:
         program.log("main", "error", str(exc))
         sys.print_exception(exc) if MICROPYTHON else None
-    print(json.dumps([program.log_, program.known]))
+    print(json.dumps([program.log_, sorted(program.known)]))

@@ -219,31 +219,6 @@ async def names():
             sleep_ms(1)
 
 
-async def leaves():
-    # An `async with` that was entered is left, whatever ends it.
-    event = asyncio.Event()
-    server = await asyncio.start_server(None, HOST, free_port())
-    try:
-        await left(server, event, lambda: server.closed)
-    finally:
-        server.close()
-    sub = pubsub.Broker().subscribe("t")
-    await left(sub, event, lambda: sub._room < 0)
-    late = asyncio.timeout_ms(20)
-    await left(late, event, lambda: not late._queue)
-
-
-async def left(context, event, closed):
-    inside = False
-    try:
-        async with context:
-            inside = True
-            event.is_set()  # its last step comes just before the end
-    finally:
-        event.is_set()  # there is memory again
-        assert closed() or not inside, context
-
-
 async def broker():
     b = pubsub.Broker()
     got = []
