@@ -24,11 +24,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import parts
 from tools import Problem, Unavailable, targets
 from tools.targets import child, qemu
 
 _ROOT = Path(__file__).resolve().parent.parent
-_HARNESS = (Path(__file__).parent / "device" / "harness.py").read_text()
 _POWER = (Path(__file__).parent / "device" / "power.py").read_text()
 _PASSED = "-- passed --"  # harness.py prints it last
 _TIMEOUT = 20  # seconds for one test on a target of slowness 1
@@ -36,7 +36,8 @@ _RUNNING = pytest.StashKey()
 
 # Files of tests/host that --quick leaves out: they build firmware, run emulators, or measure.
 _SLOW = """bench commands device devices emulators end_to_end every_step figures firmware libraries
-mip package power pubsub release shm soak system_calls terminal trace types upstream""".split()
+long mip package power pubsub release shm shm_peers soak system_calls terminal trace types
+upstream""".split()
 
 
 class Variant(NamedTuple):
@@ -219,6 +220,10 @@ class DeviceFile(pytest.File):
             tree = ast.parse("\n".join(self.lines))
         except SyntaxError as error:
             raise self.CollectError(f"{self.path}:{error.lineno}: {error.msg}") from None
+        try:
+            ahead = "".join([file.read_text() for file in parts.ahead(self.path)])
+        except FileNotFoundError as error:
+            raise self.CollectError(f"{self.path}:1: no file {error.filename}") from None
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         tests = [n for n in tree.body if isinstance(n, functions) and n.name.startswith("test_")]
         for node in tests:
@@ -231,7 +236,7 @@ class DeviceFile(pytest.File):
                     source=_without(self.lines, others),
                     target=(target, variant.options),
                     variant=name,
-                    head=variant.head + _HARNESS,
+                    head=variant.head + ahead,
                 )
 
 

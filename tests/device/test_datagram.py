@@ -1,3 +1,4 @@
+# with: tasks
 # Loop.create_datagram_endpoint, on 127.0.0.1 and between unix sockets; Loop.sock_recv and more.
 
 import errno
@@ -52,14 +53,6 @@ def reported():
     return reports
 
 
-async def until(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep_ms(1)
-    raise AssertionError("it does not come")
-
-
 def paired(n):
     # Two unix sockets; the second is connected to the first.
     path = "/tmp/asyncio_alt_%d_%d" % (PORT, n)
@@ -104,11 +97,6 @@ async def test_datagrams_go_both_ways_with_their_addresses():
     server, p = await serve()  # the port is free again
     server.abort()
     await passes()
-
-
-async def passes(n=3):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 @needs("sockets")

@@ -1,3 +1,4 @@
+# with: tasks
 # StreamWriter: write() and drain(), on a stream in memory.
 
 import io
@@ -27,19 +28,6 @@ class Pipe(io.IOBase):
         self.room -= n
         self.sent += bytes(memoryview(buf)[:n])
         return n or None
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
-
-
-async def cancel(task):
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        pass
 
 
 async def test_tasks_that_write_and_drain_send_all_once_in_order():

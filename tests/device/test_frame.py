@@ -1,3 +1,4 @@
+# with: tasks
 # FramedProtocol, on a stream in memory and over TCP.
 
 import io
@@ -62,23 +63,6 @@ def encoded(frames, lossy, max_size=1024):
         p.send_frame(frame)
     p.transport.abort()
     return line.data
-
-
-async def until(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep_ms(1)
-    raise AssertionError("it does not come")
-
-
-def quiet():
-    # Collects reports instead of printing them.
-    reports = []
-    asyncio.get_event_loop().set_exception_handler(
-        lambda loop, context: reports.append(context["exception"])
-    )
-    return reports
 
 
 SAMPLES = [

@@ -1,3 +1,4 @@
+# with: tasks
 # Future, wait, as_completed, shield, ensure_future.
 
 import micropython
@@ -11,11 +12,6 @@ async def late(ms, value=None):
     if isinstance(value, Exception):
         raise value
     return value
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 async def test_all_that_wait_for_a_future_get_its_result():

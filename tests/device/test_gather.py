@@ -1,12 +1,8 @@
+# with: tasks
 # gather.
 
 import asyncio_alt as asyncio
 from asyncio_alt import core
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 async def result(n, value):

@@ -1,14 +1,10 @@
+# with: tasks
 # TaskGroup, ExceptionGroup, BaseExceptionGroup.
 
 import gc
 
 import asyncio_alt as asyncio
 from asyncio_alt import core
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 async def late(ms, value=None, log=None):

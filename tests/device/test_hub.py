@@ -1,3 +1,4 @@
+# with: tasks, links
 # Hub, over TCP on 127.0.0.1. tests/host/test_link.py runs the same on CPython.
 
 import asyncio_alt as asyncio
@@ -5,22 +6,8 @@ from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
 from asyncio_alt.pubsub.link.handshake import Refused, call
 from asyncio_alt.pubsub.link.hub import Hub
 
-HOST = "127.0.0.1"
 
-
-class Quick(Link):
-    BACKOFF = 0.002, 0.01
-
-
-class Side:
-    # A broker, and the messages it got.
-    def __init__(self):
-        self.broker = Broker()
-        self.got = []
-        self.broker.subscribe_call("#", lambda topic, payload: self.got.append((topic, payload)))
-
-
-class Center(Side):
+class Center(Heard):
     # A hub, and the changes of its peers.
     def __init__(self, peers, send=("#",), receive=("#",), **options):
         super().__init__()
@@ -30,7 +17,7 @@ class Center(Side):
         self.hub = Hub(self.broker, Listen(HOST, self.port), peers, send, receive, **options)
 
 
-class Board(Side):
+class Board(Heard):
     def __init__(self, center, name, secret=None, **options):
         super().__init__()
         secret = secret or name.encode()
@@ -38,14 +25,6 @@ class Board(Side):
         self.link = Quick(
             self.broker, carrier, ["#"], ["#"], secret=secret, name=name, keepalive=1, **options
         )
-
-
-async def until(condition):
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it does not come")
 
 
 async def start(*boards):
@@ -110,7 +89,7 @@ async def test_one_secret_does_not_open_another_name_and_the_caller_is_told():
 
 @needs("sockets")
 async def test_link_with_a_name_that_listens_takes_a_caller_with_any_name():
-    center = Side()
+    center = Heard()
     port = free_port()
     link = Quick(center.broker, Listen(HOST, port), [], ["#"], secret=b"a", name="b")
     center.port = port

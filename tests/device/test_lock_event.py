@@ -1,24 +1,10 @@
+# with: tasks
 # Lock, Event; a ThreadSafeFlag's waiter that is cancelled.
 
 import micropython
 
 import asyncio_alt as asyncio
 from asyncio_alt import core
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
-
-
-async def cancel(task):
-    # Cancels the task; returns whether it had ended nevertheless.
-    task.cancel()
-    try:
-        await task
-        return True
-    except asyncio.CancelledError:
-        return False
 
 
 async def test_lock_is_handed_over_in_order():

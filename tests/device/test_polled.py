@@ -1,3 +1,4 @@
+# with: tasks
 # readable(), writable(), Loop.add_reader() and the like, on a stream in memory.
 
 import io
@@ -21,11 +22,6 @@ class Pipe(io.IOBase):
         if self.broken:
             raise OSError(5)
         return ((1 if self.items else 0) | (4 if self.room else 0)) & arg
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 def reported():

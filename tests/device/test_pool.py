@@ -1,14 +1,10 @@
+# with: tasks
 # Large payloads by reference. tests/host/test_pubsub.py runs the same on CPython.
 
 import random
 
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub import Broker, Pool, Publisher
-
-
-async def passes(n=3):
-    for _ in range(n):
-        await asyncio.sleep(0)
 
 
 def filled(pool, text):

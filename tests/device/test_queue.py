@@ -1,23 +1,10 @@
+# with: tasks
 # Queue: as CPython's.
 
 import micropython
 
 import asyncio_alt as asyncio
 from asyncio_alt import core
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
-
-
-async def cancel(task):
-    # Cancels the task; returns [its result] if it had ended nevertheless, else [].
-    task.cancel()
-    try:
-        return [await task]
-    except asyncio.CancelledError:
-        return []
 
 
 def idle(q):

@@ -1,43 +1,18 @@
+# with: tasks, links
 # Links whose frames are sealed. tests/host/test_link.py runs the same on CPython.
 
 import asyncio_alt as asyncio
-from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
+from asyncio_alt.pubsub import Listen, Tcp
 from asyncio_alt.pubsub.link.handshake import Refused
-
-HOST = "127.0.0.1"
-
-
-class Quick(Link):
-    BACKOFF = 0.002, 0.01
-
-
-class Side:
-    # A broker, the messages it got, and its link.
-    def __init__(self, carrier, integrity=True, **options):
-        self.broker = Broker()
-        self.got = []
-        self.broker.subscribe_call("#", lambda topic, payload: self.got.append(payload))
-        self.link = Quick(
-            self.broker, carrier, ["#"], ["#"], secret=b"s", integrity=integrity, **options
-        )
 
 
 def pair(one=True, other=True, **options):
+    # What each end says of integrity.
     port = free_port()
-    return Side(Listen(HOST, port), one, **options), Side(Tcp(HOST, port), other, **options)
-
-
-async def until(condition, what="it does not come"):
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError(what)
-
-
-async def connected(*sides):
-    for side in sides:
-        await asyncio.wait_for(side.link.wait_connected(), 3)
+    return (
+        Side(Listen(HOST, port), integrity=one, **options),
+        Side(Tcp(HOST, port), integrity=other, **options),
+    )
 
 
 @needs("sockets")
@@ -114,7 +89,7 @@ async def test_frame_that_is_changed_repeated_or_dropped_ends_the_connection():
             await until(lambda: b.link.peer.conn and b.link.peer.conn.transport is not transport)
         await connected(a, b)
         await asyncio.wait_for(b.link.drain(), 3)
-        assert a.got == [b"%d" % i for i in range(sent)], a.got
+        assert [p for _, p in a.got] == [b"%d" % i for i in range(sent)], a.got
 
 
 @needs("sockets")
@@ -143,4 +118,4 @@ async def test_frames_of_another_connection_or_direction_are_refused():
                 b.link.peer.conn.transport.write(heard[0])
                 await until(lambda: a.link.refused > refused)
             await until(lambda: a.link.peer.conn is not conn)
-        assert a.got == [True, False]
+        assert [p for _, p in a.got] == [True, False]

@@ -1,66 +1,11 @@
+# with: tasks, links
 # Link over a serial line, which may lose bytes: one in memory.
 
 import io
 import random
 
 import asyncio_alt as asyncio
-from asyncio_alt.pubsub import Broker, Link, Serial
-
-
-class Quick(Link):
-    # Does not wait long.
-    BACKOFF = 0.002, 0.01
-    GREETING = 0.2
-    RESEND = 20
-
-
-class Side:
-    # A broker, the messages it got, and its link.
-    made = 0
-
-    def __init__(self, carrier, send=("#",), receive=("#",), secret=b"secret", **options):
-        self.broker = Broker()
-        self.got = []
-        self.broker.subscribe_call("#", self.note)
-        self.link = Quick(self.broker, carrier, send, receive, secret=secret, **options)
-        # An emulated RP2040 knows no noise: its os.urandom() is always the same.
-        Side.made += 1
-        self.link.peer.session = b"session" + bytes((Side.made,))
-        self.taken = []  # the messages its link took
-
-    def note(self, topic, payload):
-        self.got.append((topic, payload))
-
-    async def send(self, topic, payload):
-        # Publishes until the link takes it.
-        while self.link.put(topic, payload):
-            await asyncio.sleep(0.001)
-        self.taken.append((topic, payload))
-
-
-async def until(condition, what="it does not come"):
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError(what)
-
-
-async def connected(*sides):
-    for side in sides:
-        await asyncio.wait_for(side.link.wait_connected(), 3)
-
-
-async def drained(*sides):
-    for side in sides:
-        await asyncio.wait_for(side.link.drain(), 3)
-
-
-def by_topic(got):
-    found = {}
-    for topic, payload in got:
-        found.setdefault(topic, []).append(payload)
-    return found
+from asyncio_alt.pubsub import Serial
 
 
 def wires(rate=0):

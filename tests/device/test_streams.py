@@ -1,3 +1,4 @@
+# with: tasks
 # StreamReader and StreamWriter, on a stream in memory.
 
 import io
@@ -73,20 +74,6 @@ def buffer_read(stream):
     buf = bytearray(4)
     n = yield from stream.readinto(buf)
     return bytes(buf[:n])
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
-
-
-async def cancel(task):
-    # Cancels the task; returns its result if it had one nevertheless.
-    task.cancel()
-    try:
-        return await task
-    except asyncio.CancelledError:
-        return None
 
 
 async def test_cancelled_reader_leaves_writer_waiting():
@@ -232,7 +219,7 @@ async def test_cancelled_read_loses_no_byte():
                 for r in read, then:
                     t = asyncio.create_task(r(stream))
                     await passes(k)
-                    got += await cancel(t) or b""
+                    got += b"".join(await cancel(t))
                     assert not core.streams
                 s.eof = True
                 got += await stream.read()

@@ -1,3 +1,4 @@
+# with: tasks
 # Loop.time(), call_soon(), call_later(), call_at(); all_tasks, get_running_loop.
 
 import micropython
@@ -6,11 +7,6 @@ import asyncio_alt as asyncio
 from asyncio_alt import core
 
 Loop = asyncio.Loop
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 async def test_callbacks_come_in_the_order_of_their_moments():

@@ -1,3 +1,4 @@
+# with: tasks
 # wait_for and wait_for_ms.
 
 import io
@@ -21,11 +22,6 @@ class Slow(io.IOBase):
         r = self.data[:n]
         self.data = self.data[n:]
         return r or None
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
 
 
 async def result(n, value):

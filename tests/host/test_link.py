@@ -20,18 +20,18 @@ from types import NoneType
 import pytest
 
 from asyncio_alt.pubsub import Broker, Link, Listen, Tcp
+from tests.parts import ahead
 from tools import targets
 from tools.bootstrap import ROOT
 from tools.targets.child import free_port
 from tools.targets.unix import micropython
 
 DEVICE = ROOT / "tests" / "device"
-FILE = DEVICE / "test_link.py"
-TREE = ast.parse(FILE.read_text())
+TREE = ast.parse((DEVICE / "parts" / "tls.py").read_text())
 NAMES = [
     (file, node.name)
     for file in (
-        FILE,
+        *sorted(DEVICE.glob("test_link*.py")),
         *(DEVICE / f"test_{part}.py" for part in ("codec", "window", "mirror", "hub", "seal")),
     )
     for node in ast.parse(file.read_text()).body
@@ -42,7 +42,7 @@ NAMES = [
 @pytest.mark.parametrize("file, name", NAMES, ids=[name for _, name in NAMES])
 def test_on_cpython(file, name):
     scope = {}
-    for file in (DEVICE / "harness.py", file):
+    for file in (*ahead(file), file):
         exec(compile(file.read_text(), file, "exec"), scope)
     scope["_run"](scope[name])
 
@@ -410,15 +410,15 @@ def test_link_that_is_started_on_both_sides_of_a_fork():
 EAGER = """
 import asyncio, sys
 sys.path.insert(0, {root!r})
-scope = {{}}
-for file in {files!r}:
-    exec(compile(open(file).read(), file, "exec"), scope)
 
 async def main(test):
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
     await test()
 
-for name in {names!r}:
+for name, files in {files!r}.items():
+    scope = {{}}
+    for file in files:
+        exec(compile(open(file).read(), file, "exec"), scope)
     asyncio.run(main(scope[name]))
     print(name)
 """
@@ -439,8 +439,9 @@ def test_eager_tasks():
         "test_close_leaves_nothing",
         "test_frame_that_is_parked_for_no_time",
     ]
-    files = [str(DEVICE / "harness.py"), str(FILE)]
-    script = EAGER.format(root=str(ROOT), files=files, names=names)
+    tests = {name: file for file, name in NAMES}
+    files = {name: [*map(str, ahead(tests[name])), str(tests[name])] for name in names}
+    script = EAGER.format(root=str(ROOT), files=files)
     done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == names, done.stderr
 

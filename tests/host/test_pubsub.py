@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from asyncio_alt import pubsub as layer
+from tests.parts import ahead
 from tools import Unavailable, targets
 from tools.bench import pubsub
 from tools.bench.command import RESULTS
@@ -23,7 +24,7 @@ from tools.bootstrap import ROOT
 DEVICE = ROOT / "tests" / "device"
 TESTS = [
     (file, node.name)
-    for file in ("test_pubsub.py", "test_pool.py")
+    for file in ("test_pubsub.py", "test_pubsub_wait.py", "test_pool.py")
     for node in ast.parse((DEVICE / file).read_text()).body
     if getattr(node, "name", "").startswith("test_")
 ]
@@ -46,7 +47,7 @@ def in_time():
 @pytest.mark.parametrize("file, name", TESTS)
 def test_on_cpython(file, name, in_time):
     scope = {}
-    for path in (DEVICE / "harness.py", DEVICE / file):
+    for path in (*ahead(DEVICE / file), DEVICE / file):
         exec(compile(path.read_text(), path, "exec"), scope)
     scope["_run"](scope[name])
 

@@ -124,12 +124,13 @@ def of_a_day(text):
 
 
 def day(target, messages, way, pause_ms=0) -> dict:
-    """Return the heap before and after so many messages, a multiple of 600; way: of WAYS. pause_ms:
-    after each message of a link the board sleeps so long, in power mode."""
+    """Return the heap before and after so many messages, a multiple of 600; way: of WAYS.
+    pause_ms: after each message of a link the board sleeps so long, in power mode."""
     with targets.get(target) as board:
         text = (_SCRIPT.with_name("day.py")).read_text()
-        call = f"\nimport json\nprint(json.dumps(measure('asyncio_alt', {messages}, '{way}', {pause_ms})))\n"
-        result = board.run(text + call, 3600 + messages * pause_ms / 1000)
+        call = f"measure('asyncio_alt', {messages}, '{way}', {pause_ms})"
+        text += f"\nimport json\nprint(json.dumps({call}))\n"
+        result = board.run(text, 3600 + messages * pause_ms / 1000)
     if not result.ok:
         raise Problem(f"the day is not over on {target}: {result.err.strip() or 'no time left'}")
     return json.loads(result.out)
