@@ -8,22 +8,17 @@ import time
 def near_wrap(ms):
     # Returns the package with tasks in Python and a clock that wraps in so many ms, None where the
     # target has no task.py.
-    shift = time.ticks_diff(time.ticks_add(0, -ms), time.ticks_ms())
-
-    class Clock:
-        @staticmethod
-        def ticks_ms():
-            return time.ticks_add(time.ticks_ms(), shift)
-
-    for name in dir(time):
-        if not hasattr(Clock, name):
-            setattr(Clock, name, getattr(time, name))
     sys.modules["_asyncio"] = sys
-    sys.modules["time"] = Clock
     try:
         import asyncio_alt
     except ImportError:
         return None
+    shift = time.ticks_diff(time.ticks_add(0, -ms), time.ticks_ms())
+
+    def ticks():
+        return time.ticks_add(time.ticks_ms(), shift)
+
+    asyncio_alt.core.ticks = ticks
     return asyncio_alt
 
 

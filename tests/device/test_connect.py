@@ -1,3 +1,4 @@
+# with: tasks, tls
 # open_connection and start_server, on 127.0.0.1.
 
 import errno
@@ -35,20 +36,6 @@ def descriptor():
     n = s.fileno()
     s.close()
     return n
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
-
-
-def quiet():
-    # Collects reports instead of printing them.
-    reports = []
-    asyncio.get_event_loop().set_exception_handler(
-        lambda loop, context: reports.append(context["exception"])
-    )
-    return reports
 
 
 @needs("sockets")
@@ -333,21 +320,6 @@ async def test_close_stops_the_server_only():
     assert await asyncio.wait_for_ms(reader.read(1), 500) == b"x"
     await writer.wait_closed()
     await araises(OSError, connect())
-
-
-# A self-signed certificate for localhost and its key, DER in base64: for this test only.
-CERT = (
-    "MIIBfzCCASWgAwIBAgIUaZuxFKbB62bZzokXZy9H6jY6FNQwCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJbG9jYWxob3N0"
-    "MCAXDTI2MTEzMDE0MDMxNVoYDzIxMjYxMTA2MTQwMzE1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIB"
-    "BggqhkjOPQMBBwNCAAQwgw0IxvRGZW/NMRWmEAhfO6vfXrFFRLoa524dxESTBHsXV9+d64dHudy2Kgcwt7ZNmICnfPuQ"
-    "8MpSWw8VXjMko1MwUTAdBgNVHQ4EFgQUr6AgP0S6UUpOxoA3DoyqcW69CYYwHwYDVR0jBBgwFoAUr6AgP0S6UUpOxoA3"
-    "DoyqcW69CYYwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEAkhNPfMFt4z8pI9ZyJSyByNumG+QHNHa/"
-    "ex3/5tyH1sMCIDPxMxmUUy0F+WwHzMdcOGU1QoBLwhpolq4WCjlxLV7s"
-)
-KEY = (
-    "MHcCAQEEIAAQAqLGYdGGPG4mgNZTFwC51Q3zWEZkpMRKTOdXnZe0oAoGCCqGSM49AwEHoUQDQgAEMIMNCMb0RmVvzTEV"
-    "phAIXzur316xRUS6GuduHcREkwR7F1ffneuHR7nctioHMLe2TZiAp3z7kPDKUlsPFV4zJA=="
-)
 
 
 @needs("sockets", "ssl")

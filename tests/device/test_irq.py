@@ -1,3 +1,4 @@
+# with: tasks
 # Interrupt: blocks with a body that runs in the interrupt. On unix a plain call stands for that.
 
 import gc
@@ -35,11 +36,6 @@ def source(handler, line=1):
         pin(0)
 
     return fire
-
-
-async def passes(n):
-    for _ in range(n):
-        await sleep_ms(0)
 
 
 async def opened(coro):

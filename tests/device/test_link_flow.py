@@ -5,6 +5,14 @@
 import asyncio_alt as asyncio
 from asyncio_alt.pubsub import Tcp
 
+
+async def cut(proxy, side):
+    # Cuts the side's connection, and waits for the next one.
+    conn = side.link.peer.conn
+    proxy.cut()
+    await until(lambda: side.link.peer.conn not in (conn, None))
+
+
 # Retained state
 
 
@@ -133,12 +141,10 @@ async def test_message_that_waits_survives_its_connection():
             await connected(a, b)
             for i in range(4):
                 await a.send("t", i)
-            for cut in range(3):
-                conn = b.link.peer.conn
-                proxy.cut()
-                await until(lambda: b.link.peer.conn not in (conn, None))
+            for n in range(3):
+                await cut(proxy, b)
                 await connected(a, b)
-                await b.send("back", cut)
+                await b.send("back", n)
             for i in range(4):
                 assert await asyncio.wait_for(sub.get(), 3) == ("t", i)
             await connected(a, b)
@@ -165,9 +171,7 @@ async def test_cuts_acknowledge_nothing_that_nobody_took():
                     n += 1
                     await asyncio.sleep(0.002)
                 await asyncio.sleep(0.005)
-                conn = b.link.peer.conn
-                proxy.cut()
-                await until(lambda: b.link.peer.conn not in (conn, None))
+                await cut(proxy, b)
             # One is queued, four are under way, also if the connection was another each time.
             await connected(a, b)
             assert n == 5 and a.link.delivered == 1 and a.broker.publish("t", n) == 0.5

@@ -1,3 +1,4 @@
+# with: tasks
 # Protocol and Transport, on a stream in memory.
 
 import errno
@@ -105,20 +106,6 @@ def connected(s, p=None):
     assert p.transport is t and p.log == ["made"]
     p.log.clear()
     return t, p.log
-
-
-async def passes(n):
-    for _ in range(n):
-        await asyncio.sleep_ms(0)
-
-
-def quiet():
-    # Collects reports instead of printing them.
-    reports = []
-    asyncio.get_event_loop().set_exception_handler(
-        lambda loop, context: reports.append(context["exception"])
-    )
-    return reports
 
 
 def quiet_stderr():

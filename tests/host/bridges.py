@@ -5,7 +5,6 @@ import contextlib
 
 from asyncio_alt.pubsub import mqtt
 
-_AIOMQTTC = "aiomqttc", "1.0.7"
 _LIMIT = 30  # seconds that anything here may take
 
 

@@ -11,9 +11,6 @@ from asyncio_alt import pubsub
 from asyncio_alt.pubsub import Broker, mqtt
 from tests.host.bridges import bridged, messages, reports, run, until
 
-_AIOMQTTC = "aiomqttc", "1.0.7"
-_LIMIT = 30  # seconds that anything here may take
-
 
 def test_topics_and_payloads_are_mapped_both_ways(mosquitto):
     async def main():

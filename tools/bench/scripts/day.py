@@ -66,7 +66,7 @@ class Day:
         }
 
 
-def with_broker(aio, messages, pause_ms):
+def with_broker(aio, messages):
     broker = aio.pubsub.Broker()
 
     async def consume(sub):
@@ -212,4 +212,5 @@ def with_link(aio, messages, pause_ms):
 
 def measure(package, messages, way, pause_ms):
     # way: "broker" or "link"; pause_ms: after each message of a link, in power mode; 0: none
-    return globals()["with_" + way](__import__(package), messages, pause_ms)
+    aio = __import__(package)
+    return with_link(aio, messages, pause_ms) if way == "link" else with_broker(aio, messages)

@@ -31,3 +31,4 @@ async def measure(port, n):
             await broker.publish_wait("t", b"x")
         await bridge.drain()
         print(bare, n * 1000 / time.ticks_diff(time.ticks_ms(), begin))
+        assert bridge.sent == n
